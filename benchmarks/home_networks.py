@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 INSIDE, GATEWAY = "192.168.1.2", "192.168.1.1"
+_NAMES = re.compile(r"plm(\d+)(?:-\d+[mr]|n)")  # the process that made it, and what it is
 _MASQUERADE = """\
 table ip nat {
   chain out { type nat hook postrouting priority 100; oifname "public" masquerade; }
@@ -39,6 +43,24 @@ def why_no_networks(*tools: str) -> str | None:
     return f"needs {missing[0]}" if missing else None
 
 
+def remove_left_networks() -> None:
+    """End workers in networks whose tests were killed, and remove those: their addresses would lead nowhere."""
+    listed = subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout
+    for name in (line.split()[0] for line in listed.splitlines()):
+        found = _NAMES.fullmatch(name)
+        if found is not None and not Path(f"/proc/{found[1]}").exists():
+            _remove(name)
+
+
+def _remove(name: str) -> None:
+    # Another test may do the same at this moment, so that what is there now need not be there next.
+    inside = subprocess.run(["ip", "netns", "pids", name], check=False, capture_output=True, text=True).stdout
+    for pid in inside.split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
 class HomeNetwork:
     """A machine behind a router: ``192.168.1.2`` inside, a public address outside, and nobody comes in.
 
@@ -47,12 +69,13 @@ class HomeNetwork:
     """
 
     def __init__(self, number: int, up_mbit: float | None = None, down_mbit: float | None = None) -> None:
-        base = f"plm{os.getpid()}{number}"
+        base = f"plm{os.getpid()}-{number}"
         self.machine, self.router, self._cable = f"{base}m", f"{base}r", f"{base}c"[-15:]
         self.hub, self._public = f"10.79.{number}.1", f"10.79.{number}.2"
         self._other, self._rates = f"10.79.{number}.3", (up_mbit, down_mbit)
 
     def __enter__(self) -> Self:
+        remove_left_networks()
         ip("netns", "add", self.machine)
         ip("netns", "add", self.router)
         ip("link", "add", self._cable, "type", "veth", "peer", "name", "public", "netns", self.router)

@@ -7,6 +7,7 @@
     python -m benchmarks.fidelity --loaded --load 4
     python -m benchmarks.fidelity --differing
     python -m benchmarks.fidelity --windows
+    python -m benchmarks.fidelity --orders
 
 A row for each case, and the median and worst error for each testbed.
 """
@@ -20,7 +21,7 @@ import tempfile
 import time
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from benchmarks.command import need_namespaces, parser, print_result, progress
 from benchmarks.fidelity import asynchronous
@@ -28,13 +29,14 @@ from benchmarks.fidelity.cases import BATCHES, cases
 from benchmarks.fidelity.deliveries import delivery_cases, delivery_rows
 from benchmarks.fidelity.differing import differing_cases
 from benchmarks.fidelity.loaded import load, loaded_cases
+from benchmarks.fidelity.orders import kept_bytes, order_cases
 from benchmarks.fidelity.traces import trace_rows
 from benchmarks.fidelity.windows import EVERY, WINDOWS, window_cases
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
-from palmette.spec.plan import Plan
+from palmette.spec.plan import Order, Plan
 from palmette.spec.profile import Profile
 
 ITERATIONS = 6
@@ -42,11 +44,18 @@ LOADED_ITERATIONS = 12
 
 
 def measured(
-    plan: Plan, profile: Profile, where: Cluster, testbed: str, iterations: int, *, freeze: tuple[str, ...] = ()
+    plan: Plan,
+    profile: Profile,
+    where: Cluster,
+    testbed: str,
+    iterations: int,
+    *,
+    freeze: tuple[str, ...] = (),
+    dilation: float | None = None,
 ) -> dict[str, Any]:
     """Run a case; returns measured and estimated iteration time and their error."""
     options = Options(seed=1, lr=0.001, freeze=freeze)
-    request = Request(iterations=iterations, testbed=testbed, replan=False, options=options)
+    request = Request(iterations=iterations, testbed=testbed, replan=False, dilation=dilation, options=options)
     with tempfile.TemporaryDirectory() as folder:
         running = prepare(plan, profile, where, request, Path(folder))
         outcome = running.run(lambda _: None, lambda _: None)
@@ -104,6 +113,8 @@ def main() -> None:
     options.add_argument("--loaded", action="store_true", help="the cases for a busy machine instead")
     options.add_argument("--differing", action="store_true", help="the cases that differ on purpose instead")
     options.add_argument("--windows", action="store_true", help="only replicas that take some steps apart")
+    options.add_argument("--orders", action="store_true", help="only microbatches in every order, with their memory")
+    options.add_argument("--dilation", type=float, help="of trees, windows and orders; default: as in every run")
     options.add_argument("--load", type=int, default=0, help="processes that compute all the time beside")
     given = options.parse_args()
     testbeds = given.testbed or (["paced"] if given.quick else ["paced", "namespaces"])
@@ -122,6 +133,7 @@ def all_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
     if given.loaded:
         return tree_rows(given, testbeds)
     kinds = {"deliveries": deliveries, "windows": window_rows, "asynchronous": async_rows, "traces": varying_rows}
+    kinds |= {"orders": order_rows}
     chosen = [kind for name, kind in kinds.items() if getattr(given, name)]
     return [row for kind in chosen or (tree_rows, *kinds.values()) for row in kind(given, testbeds)]
 
@@ -147,6 +159,13 @@ def window_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
     return case_rows(given, testbeds, list(window_cases(given.bandwidth or [], given.quick)), WINDOWS * EVERY)
 
 
+def order_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
+    """A pipeline in every order, with the bytes that its nodes keep."""
+    asked = list(order_cases(("zero-bubble",) if given.quick else get_args(Order)))
+    kept = {order: kept_bytes(made, profile, where) for _, order, _, made, profile, where in asked}
+    return [row | {"kept_bytes": kept[row["tree"]]} for row in case_rows(given, testbeds, asked, ITERATIONS)]
+
+
 def async_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
     """Workers of a parameter server."""
     asked = list(asynchronous.asynchronous_cases(given.bandwidth or [], given.quick))
@@ -160,7 +179,7 @@ def case_rows(given: Namespace, testbeds: list[str], asked: list[asynchronous.Ca
         for model, tree, bandwidth, made, profile, where in asked:
             row = {"testbed": testbed, "model": model, "tree": tree, "bandwidth_mbit": bandwidth}
             with load(given.load):
-                row |= measured(made, profile, where, testbed, many)
+                row |= measured(made, profile, where, testbed, many, dilation=given.dilation)
             told(row, "each iteration")
             rows.append(row)
     return rows

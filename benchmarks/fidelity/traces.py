@@ -21,7 +21,8 @@ from palmette.measure.profiling import profile_network
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import ProgressUpdate
 from palmette.spec.cluster import Cluster
-from palmette.spec.link_trace import BandwidthTrace, read_trace
+from palmette.spec.link_csv import read_trace
+from palmette.spec.link_trace import BandwidthTrace
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.models import load_network

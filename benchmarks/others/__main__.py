@@ -7,18 +7,14 @@ Only published layer times, sizes and network coefficients go in. The folder is 
 
 from __future__ import annotations
 
-import statistics
 import sys
 from pathlib import Path
-from typing import Any
 
-from benchmarks.command import parser, print_result, progress
-from benchmarks.others.plans import Measured, measured_plan
+from benchmarks.command import parser, print_result
+from benchmarks.others.errors import row, summary
+from benchmarks.others.plans import measured_plan
 from benchmarks.others.published import FOLDER, Published
-from palmette.cost.evaluate import Evaluator
 from palmette.spec.units import SIZE
-
-OPTIMIZER = "adam"
 
 
 def main() -> None:
@@ -35,36 +31,6 @@ def main() -> None:
     rows = [row(measured_plan(path, published, reserved)) for path in given.plan or every]
     groups = {each["plan"].split("/")[0] for each in rows}
     print_result({"rows": rows, **{name: summary(name, rows) for name in sorted(groups)}})
-
-
-def row(plan: Measured) -> dict[str, Any]:
-    """What was measured and estimated, and the errors."""
-    evaluator = Evaluator(plan.profile, plan.cluster, OPTIMIZER)
-    estimated_s = evaluator.price(plan.phase).iteration_s
-    peak = max(size / plan.gpus[node] for node, size in evaluator.peak_bytes(plan.phase).items())
-    found = {
-        "plan": plan.name,
-        "measured_s": plan.iteration_s,
-        "estimated_s": estimated_s,
-        "error": estimated_s / plan.iteration_s - 1,
-        "measured_bytes": plan.peak_bytes,
-        "estimated_bytes": peak,
-        "memory_error": None if plan.peak_bytes is None else peak / plan.peak_bytes - 1,
-    }
-    memory = "" if found["memory_error"] is None else f", memory {found['memory_error']:+.1%}"
-    progress(f"{plan.name}: {plan.iteration_s:.4g} s, {found['error']:+.1%}{memory}")
-    return found
-
-
-def summary(name: str, rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Mean absolute errors of a folder of plans."""
-    own = [each for each in rows if each["plan"].startswith(f"{name}/")]
-    memory = [abs(each["memory_error"]) for each in own if each["memory_error"] is not None]
-    return {
-        "plans": len(own),
-        "mean_error": statistics.fmean(abs(each["error"]) for each in own),
-        "mean_memory_error": statistics.fmean(memory) if memory else 0.0,
-    }
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class Measured(NamedTuple):
     profile: Profile
     cluster: Cluster
     gpus: dict[str, int]
-    iteration_s: float
+    iteration_s: float | None
     peak_bytes: float | None
 
 
@@ -51,7 +51,7 @@ def measured_plan(path: Path, published: Published, reserved_bytes: float) -> Me
         _profile(pipelines, machines, published),
         _cluster(phase, machines, published, reserved_bytes),
         gpus,
-        plan["real"],
+        plan.get("real"),
         plan.get("max_mem"),
     )
 
@@ -115,9 +115,10 @@ def _cluster(phase: Phase, machines: dict[str, Machine], published: Published, r
         nodes[name] = {"tier": "cloud", "blocking": True, "reserved_bytes": reserved_bytes * machine.gpus}
         if name in firsts:
             nodes[name]["source"] = {"samples": 10**6}
-    links = []
+    links, stages = list[dict[str, Any]](), {each.node: each.layers for each in phase.instances}
     for a, b in itertools.combinations(machines, 2):
-        rates = published.rates(machines[a], machines[b])
+        alike = stages[a] == stages[b]  # such replicas only add up gradients, each GPU those of its part
+        rates = (published.rates if alike else published.gathered_rates)(machines[a], machines[b])
         by_size = [{"size_bytes": size, "bandwidth_bps": rate} for size, rate in rates]
         links.append({"between": [a, b], "bandwidth_bps": max(rate for _, rate in rates), "by_size": by_size})
     return Cluster.model_validate({"nodes": nodes, "links": links})

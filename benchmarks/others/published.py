@@ -37,6 +37,7 @@ class Published:
         self._layers = self._read("opt-350-layers.json")[MODEL]
         self._between = self._read("network/multizone_bandwidths_het.json")
         self._alike = self._read("network/network_coeffs_all_homo.json")["inter"]
+        self._within = self._read("network/intra_node_bandwidths.json")
 
     def _read(self, name: str) -> Any:
         return json.loads((self._folder / name).read_text())
@@ -87,6 +88,19 @@ class Published:
         coefficients = self._coefficients(a, b)
         found = [(1e6 * size, 8e9 * _polynomial(coefficients, math.log2(size))) for size in _SIZES_MB]
         return [(size, rate) for size, rate in found if rate > 0]
+
+    @cache  # noqa: B019 -- lives as long as the program
+    def gathered_rates(self, a: Machine, b: Machine) -> list[tuple[float, float]]:
+        """The same for what each GPU sends a part of: those of the receiver then gather the others' parts."""
+        return [
+            (size, 1 / (1 / rate + max(self._gather(each, size) for each in (a, b)))) for size, rate in self.rates(a, b)
+        ]
+
+    def _gather(self, machine: Machine, size_bytes: float) -> float:
+        """Seconds a bit until all GPUs of a machine have all parts of a message."""
+        known = self._within.get(machine.kind, {}).get(str(machine.gpus))
+        rate = 8e9 * _polynomial(known[0], math.log2(size_bytes / 1e6)) if known else 0.0
+        return (machine.gpus - 1) / machine.gpus / rate if rate > 0 else 0.0
 
     def _coefficients(self, a: Machine, b: Machine) -> list[float]:
         """Those published for the pair, either way round; else those of the slower kind among its own."""

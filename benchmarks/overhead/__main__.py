@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from benchmarks.command import parser, print_result
 from benchmarks.overhead import plain
 from benchmarks.overhead.cases import Case, job
+from palmette.runtime.engines.crew import Crew
 from palmette.runtime.engines.forkserver import forkserver_context
 from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.sync.base import EngineSide
@@ -51,12 +52,12 @@ class Turns(Training):
         self.ours_cpu_s: list[float] = []
         self.plain_cpu_s: list[float] = []
 
-    def _go_through(self, rounds: EngineSide, number: int) -> None:
+    def _go_through(self, side: EngineSide, number: int, crew: Crew) -> None:
         for turn in range(self._turns + 1):
             began, used_s = perf_counter(), self._cpu_s()
             at, end = turn * self._many, (turn + 1) * self._many
             while at < end:
-                at = rounds.advance(at, end, lambda: False)
+                at = side.advance(at, end, lambda: False)
             self.ours_s.append(perf_counter() - began)
             self.ours_cpu_s.append(self._cpu_s() - used_s)
             self._pipe.send(self._many)

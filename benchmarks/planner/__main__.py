@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from typing import Any
 
 import palmette as pt
@@ -10,12 +11,14 @@ from benchmarks.command import parser, print_result
 from benchmarks.evaluator.timing import yardstick_s
 from benchmarks.planner import cases
 from benchmarks.planner.small_worlds import found_share
+from palmette.plan.core.comparison import mean_iteration
+from palmette.plan.core.strategy import HORIZON_EPOCHS
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 
 TURNS = 5
-RIVALS = ("all-device", "all-edge", "all-cloud", "jointdnn", "jointdnn+", "jalad", "hiertrain")
+RIVALS = ("all-device", "all-edge", "all-cloud", "upload", "jointdnn", "jointdnn+", "jalad", "hiertrain")
 World = tuple[Profile, Cluster]
 
 
@@ -52,20 +55,23 @@ def against_algorithm_1(world: World, turns: int) -> dict[str, Any]:
     }
 
 
-def hybrid(world: World) -> dict[str, Any]:
-    """Seconds of a planning, what it found, and what the rivals have."""
+def hybrid(world: World, batch: int = 128) -> dict[str, Any]:
+    """Seconds of a planning, what it found, and what the rivals have; iterations in the mean over ten epochs."""
     rivals = {}
     for name in RIVALS:
         try:
-            plan = planned(name, world)
+            plan = planned(name, world, batch)
         except pt.PalmetteError:
             continue
-        rivals[name] = {"iteration_s": plan.estimate.iteration_s, "plan_s": plan.plan_s}  # type: ignore[union-attr]
-    plan = planned("hybrid", world)
+        assert plan.estimate is not None
+        rivals[name] = {"iteration_s": mean_iteration(plan.estimate, HORIZON_EPOCHS)[0], "plan_s": plan.plan_s}
+    began = time.process_time()
+    plan = planned("hybrid", world, batch)
     return {
         "nodes": len(world[1].nodes),
         "sources": len(world[1].sources()),
         "plan_s": round(plan.plan_s or 0.0, 3),
+        "cpu_s": round(time.process_time() - began, 3),
         "iteration_s": plan.decision["value"],
         "lower_bound_s": plan.decision["lower_bound"],
         "gap": round(plan.decision["gap"], 4),
@@ -97,12 +103,13 @@ def main() -> None:
         print_result(found_share(range(asked.first, asked.first + asked.small_worlds)))
         return
     quick = asked.quick
-    worlds = {"3 nodes": cases.three_tiers()}
+    worlds = {"3 nodes": (cases.three_tiers(), 128)}
     if not quick:
-        worlds |= {"50 nodes, 1 source": cases.fleet(1), "50 nodes, 40 sources": cases.fleet(40)}
+        worlds |= {"50 nodes, 1 source": (cases.fleet(1), 128), "50 nodes, 40 sources": (cases.fleet(40), 128)}
+        worlds |= {"200 nodes, 100 sources": (cases.fleet(100, devices=166, edges=32), 256)}
     result = {
         "hiertrain": hiertrain(quick),
-        "hybrid": {name: hybrid(world) for name, world in worlds.items()},
+        "hybrid": {name: hybrid(*world) for name, world in worlds.items()},
         "gaps": gaps(quick),
         **({"small_worlds": found_share(range(1, 3))} if quick else {}),
         "yardstick_ns": round(yardstick_s() * 1e9, 1),

@@ -30,13 +30,15 @@ def other_three_tiers() -> tuple[Profile, Cluster]:
     return evaluator_cases.three_tiers()
 
 
-def fleet(sources: int, layers: int = LAYERS, seed: int = 1) -> tuple[Profile, Cluster]:
-    """40 devices behind 8 edge servers behind 2 cloud servers, 50 nodes; the first ``sources`` devices own data."""
+def fleet(
+    sources: int, layers: int = LAYERS, seed: int = 1, *, devices: int = 40, edges: int = 8
+) -> tuple[Profile, Cluster]:
+    """Devices behind edge servers behind 2 cloud servers, 50 nodes; the first ``sources`` devices own data."""
     draw = random.Random(seed)
-    nodes: dict[str, Tier] = {f"device{k}": "device" for k in range(40)}
-    nodes |= {f"edge{k}": "edge" for k in range(8)} | {f"cloud{k}": "cloud" for k in range(2)}
-    links = [_link(f"device{k}", f"edge{k % 8}", draw.uniform(2, 20)) for k in range(40)]
-    links += [_link(f"edge{e}", f"cloud{c}", draw.uniform(5, 50)) for e in range(8) for c in range(2)]
+    nodes: dict[str, Tier] = {f"device{k}": "device" for k in range(devices)}
+    nodes |= {f"edge{k}": "edge" for k in range(edges)} | {f"cloud{k}": "cloud" for k in range(2)}
+    links = [_link(f"device{k}", f"edge{k % edges}", draw.uniform(2, 20)) for k in range(devices)]
+    links += [_link(f"edge{e}", f"cloud{c}", draw.uniform(5, 50)) for e in range(edges) for c in range(2)]
     links.append(_link("cloud0", "cloud1", 1000.0))
     owners = {f"device{k}" for k in range(sources)}
     return network(nodes, layers, draw), Cluster(nodes=_nodes(nodes, owners), links=tuple(links))

@@ -1,13 +1,15 @@
 """Training over links that change: one plan for the mean, re-planning, and plans for nine of ten moments.
 
-    python -m benchmarks.replanning [--traces FOLDER] [--iterations N]
+    python -m benchmarks.replanning [--traces FOLDER] [--iterations N] [--rows FILE] [--only NAME]
 
 Each is played on the event clock over each trace, and compared with the plan that turns out to be the best for it: the
-best of those that are made for sixteenths to sixteen times its mean, and of the device alone.
+best of those that are made for sixteenths to sixteen times its mean, and of the device alone. With ``--rows``, worlds
+that the file has are not played again, and every new one is added to it: a benchmark in several sittings.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Iterator
@@ -18,7 +20,8 @@ from benchmarks.command import parser, print_result, progress
 from benchmarks.replanning.driving import Driven, fixed, replanned
 from benchmarks.replanning.worlds import FOLDER, RATIOS, World, whole_on_device, world
 from palmette.control.adapt.link_history import with_measured_bandwidth
-from palmette.spec.link_trace import BandwidthTrace, read_trace
+from palmette.spec.link_csv import read_trace
+from palmette.spec.link_trace import BandwidthTrace
 from palmette.spec.plan import Phase, Plan
 
 ITERATIONS, QUICK_ITERATIONS = 600, 60
@@ -44,6 +47,7 @@ def row(where: World, iterations: int, doublings: int) -> dict[str, Any]:
     return {
         "trace": where.name,
         "ratio": where.ratio,
+        "iterations": iterations,
         "hindsight_s": best.spent.time_s,
         "hindsight_j": best.spent.energy_j,
         "changes": driven["replanned"].changes,
@@ -84,17 +88,35 @@ def main() -> None:
     made = parser(__doc__, "one trace that is made up, a few iterations")
     made.add_argument("--traces", type=Path, default=FOLDER, help="a folder of traces (CSV)")
     made.add_argument("--iterations", type=int, default=ITERATIONS, help="of each training")
+    made.add_argument("--rows", type=Path, help="a file (JSON, a line a world) to go on from, and to add to")
+    made.add_argument("--only", default="", help="traces whose names contain this")
     asked = made.parse_args()
-    files = [] if asked.quick else sorted(asked.traces.glob("*.csv"))
+    files = [] if asked.quick else sorted(path for path in asked.traces.glob("*.csv") if asked.only in path.stem)
     traces = {path.stem: read_trace(path) for path in files} or {"made up": made_trace()}
-    rows = []
-    for name, trace in traces.items():
-        for ratio in RATIOS[: 1 if asked.quick else None]:
-            where = world(name, trace, ratio)
-            many, doublings = (QUICK_ITERATIONS, QUICK_DOUBLINGS) if asked.quick else (asked.iterations, DOUBLINGS)
-            rows.append(row(where, many, doublings))
-            progress(f"{name}, device {ratio:g} times a split: {rows[-1]['time']}, {rows[-1]['changes']} changes")
-    print_result({"summary": summary(rows), "worlds": rows})
+    many, doublings = (QUICK_ITERATIONS, QUICK_DOUBLINGS) if asked.quick else (asked.iterations, DOUBLINGS)
+    wanted = [(name, ratio, many) for name in traces for ratio in RATIOS[: 1 if asked.quick else None]]
+    rows = _kept(asked.rows)
+    for name, ratio, _ in [key for key in wanted if key not in rows]:
+        found = row(world(name, traces[name], ratio), many, doublings)
+        rows[name, ratio, many] = found
+        _keep(found, asked.rows)
+        progress(f"{name}, device {ratio:g} times a split: {found['time']}, {found['changes']} changes")
+    played = [rows[key] for key in wanted]
+    print_result({"summary": summary(played), "worlds": played})
+
+
+def _kept(path: Path | None) -> dict[tuple[str, float, int], dict[str, Any]]:
+    """The worlds that were played before, by trace, ratio and iterations."""
+    if path is None or not path.exists():
+        return {}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {(each["trace"], each["ratio"], each["iterations"]): each for each in rows}
+
+
+def _keep(found: dict[str, Any], path: Path | None) -> None:
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ def replanned(world: World, plan: Plan, iterations: int, made: dict[Any, Plan]) 
     clock, believed = Clock(world), Evaluator(world.profile, world.cluster)
     planner = _Planner(world, made)
     switching = PlanSwitching(plan, believed, threshold=THRESHOLD, planner=planner)
+    switching.expect(iterations)
     speeds, spent, changes = LinkSpeeds(plan.phases[0], believed), NOTHING, 0
     for number in range(iterations):
         price = clock.price(plan.phases[0], spent.time_s)

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from benchmarks.home_networks import HomeNetwork, Worker
 from palmette.errors import RunError
-from palmette.runtime.engines.hub.server import close_hubs, open_hub
+from palmette.runtime.engines.hub.open_hubs import close_hubs, open_hub
 from palmette.runtime.transports.keys.folder import Keys
 
 NODES = ("phone", "server", "cloud")

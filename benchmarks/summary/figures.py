@@ -1,78 +1,12 @@
 """What is claimed: each benchmark's figures, what they should be, and how long they may take to find.
 
-A row here is all that a new figure needs. ``find`` is the way to it through the JSON that the benchmark prints: keys
-with slashes between them, where ``*`` stands for all there are; of several values the worst counts, that is, the one
-farthest from the aim. ``over`` is the way to what it is a share of.
+A row here is all that a new figure needs. What is told without being claimed is in ``told``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
-
-Unit = Literal["share", "seconds", "number"]
-Sense = Literal["at most", "at least"]
-
-
-class Aim(NamedTuple):
-    """What a figure should be."""
-
-    sense: Sense
-    value: float
-
-    def worst(self, values: list[float]) -> float:
-        """Of several values the one farthest from it."""
-        return max(values) if self.sense == "at most" else min(values)
-
-    def holds(self, value: float) -> bool:
-        """Whether a value reaches it."""
-        return value <= self.value if self.sense == "at most" else value >= self.value
-
-
-class Figure(NamedTuple):
-    """A number that a benchmark prints."""
-
-    name: str
-    find: str
-    unit: Unit
-    aim: Aim
-    over: str | None = None
-
-    def value(self, printed: Any) -> float | None:
-        """What it is in the output of its benchmark; None where that has none, as in a quick case."""
-        found = list(_found(printed, self.find.split("/")))
-        if not found:
-            return None
-        whole = 1.0 if self.over is None else next(_found(printed, self.over.split("/")))
-        return self.aim.worst(found) / whole
-
-
-def _found(printed: Any, way: list[str]) -> Iterator[float]:
-    """The numbers that a way leads to."""
-    if not way:
-        if printed is not None:
-            yield float(printed)
-    elif way[0] == "*":
-        for each in printed.values() if isinstance(printed, dict) else printed:
-            yield from _found(each, way[1:])
-    elif isinstance(printed, dict) and way[0] in printed:
-        yield from _found(printed[way[0]], way[1:])
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """A command, what it may take, and the figures that it gives. Its quick case takes half a minute at most."""
-
-    name: str
-    budget_s: float
-    figures: tuple[Figure, ...]
-    words: tuple[str, ...] = ()
-    has_quick: bool = True
-
-    def command(self, *, quick: bool) -> str:
-        """How a person calls it."""
-        return " ".join(["python -m", f"benchmarks.{self.name}", *(["--quick"] if quick else self.words)])
+from benchmarks.summary.figure import Aim, Benchmark, Figure, Unit
+from benchmarks.summary.told import FLOWER, OVERHEAD, PEERS, RECOVERY, UPLOAD_FIRST
 
 
 def _at_most(name: str, find: str, value: float, unit: Unit = "share") -> Figure:
@@ -213,11 +147,15 @@ BENCHMARKS = (
                 "a worker's throughput by a plain loop's, CPU time", "*/throughput_by_cpu_time/median", 0.95, "number"
             ),
         ),
+        told=OVERHEAD,
     ),
     Benchmark("leak", 6 * _MINUTE, (_at_most("growth of memory", "processes/*/growth_at_most", 0.05),)),
     Benchmark("tls", 10 * _MINUTE, (_at_most("an iteration over TLS by one over gloo", "worst", 1.05, "number"),)),
     Benchmark(
-        "recovery", 6 * _MINUTE, (_at_most("training goes on after a kill", "palmette/median_s", 30.0, "seconds"),)
+        "recovery",
+        6 * _MINUTE,
+        (_at_most("training goes on after a kill", "palmette/median_s", 30.0, "seconds"),),
+        told=RECOVERY,
     ),
     Benchmark(
         "exchange",
@@ -249,6 +187,7 @@ BENCHMARKS = (
                 "number",
             ),
         ),
+        told=PEERS,
     ),
     Benchmark("modules", 10 * _MINUTE, (_all_of("cut networks that train as plain PyTorch does", "equal", "of"),)),
     Benchmark(
@@ -268,10 +207,13 @@ BENCHMARKS = (
     ),
     Benchmark(
         "upload_first",
-        90 * _MINUTE,
+        30 * _MINUTE,
         (
             _at_most("`auto` by the best of plain script, DDP and pipelining", "simulated/worst_ratio", 1.03, "number"),
             _at_least("`auto`, times as fast where it gains most", "simulated/best_factor", 1.3, "number"),
         ),
+        ("--how", "simulated"),
+        told=UPLOAD_FIRST,
     ),
+    Benchmark("flower", 30 * _MINUTE, (), ("--flower", "ENVIRONMENT"), told=FLOWER, elsewhere=True),
 )

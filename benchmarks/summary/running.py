@@ -1,7 +1,8 @@
 """Runs all that is claimed and writes it down.
 
 What has been run since a day (today, unless ``--since`` names one) is not run again, so that the same command goes on
-where it was ended. Each benchmark has a budget; one that exceeds it is ended, and its last value stays.
+where it was ended. Each benchmark has a budget; one that exceeds it is ended, and its last value stays. What a
+benchmark printed elsewhere, or with other options, is taken with ``--take "python -m benchmarks.NAME …" FILE``.
 """
 
 from __future__ import annotations
@@ -18,11 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import parser, print_result, progress
-from benchmarks.summary.figures import BENCHMARKS, QUICK_BUDGET_S, Benchmark
-from benchmarks.summary.page import put_into, section
-from benchmarks.summary.store import STORE, Found, read_values, write_values
+from benchmarks.summary.figure import Benchmark
+from benchmarks.summary.figures import BENCHMARKS, QUICK_BUDGET_S
+from benchmarks.summary.marks import filled, texts
+from benchmarks.summary.page import page
+from benchmarks.summary.store import STORE, Found, Values, read_values, write_values
 
-RESULTS = Path(__file__).parents[1] / "RESULTS.md"
+FOLDER = Path(__file__).parents[1]
+RESULTS = FOLDER / "RESULTS.md"
+MARKED = (FOLDER.parent / "docs" / "when-is-it-worth-it.md",)
+"""Pages with figures between marks."""
 QUICK_MINUTES = 10.0
 
 
@@ -33,8 +39,12 @@ def main() -> None:
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     end_s = time.monotonic() + 60 * (asked.minutes or (QUICK_MINUTES if asked.quick else float("inf")))
     ended: dict[str, list[str]] = {"ran": [], "known": [], "left": [], "failed": []}
+    if asked.take:
+        _take(*asked.take, values)
+        write_values(values, asked.values)
+        ended["ran"].append(asked.take[0])
     for each in _chosen(asked):
-        command, known = each.command(quick=asked.quick), [values[size].get(figure.name) for figure in each.figures]
+        command, known = each.command(quick=asked.quick), [values[size].get(figure.name) for figure in each.all_figures]
         left_s = end_s - time.monotonic()
         if all(found is not None and found.date >= (asked.since or today) for found in known):
             ended["known"].append(command)
@@ -46,17 +56,40 @@ def main() -> None:
             ended["failed" if printed is None else "ran"].append(command)
             if printed is not None:
                 load = round(os.getloadavg()[0], 1)
-                values[size] |= {f.name: Found(f.value(printed), today, command, load) for f in each.figures}
+                values[size] |= {f.name: Found(f.value(printed), today, command, load) for f in each.all_figures}
                 write_values(values, asked.values)
-    put_into(asked.into, section(BENCHMARKS, values))
+    write_pages(values, asked.into)
     print_result(ended)
     sys.exit(1 if ended["failed"] else 0)
 
 
+def write_pages(values: Values, results: Path = RESULTS) -> None:
+    """Write the page of results, and where that is the project's own, fill in the figures of other pages."""
+    results.write_text(page(BENCHMARKS, values, FOLDER), encoding="utf-8")
+    for each in MARKED if results == RESULTS else ():
+        each.write_text(filled(each.read_text(encoding="utf-8"), texts(BENCHMARKS, values)), encoding="utf-8")
+
+
+def _take(command: str, file: str, values: Values) -> None:
+    """Keep what a command printed into a file as if it had been run here, on the day of the file."""
+    named = [each for each in BENCHMARKS if command.split()[:3] == ["python", "-m", f"benchmarks.{each.name}"]]
+    if not named:
+        sys.exit(f'benchmark: {command!r} is no command; expected "python -m benchmarks.NAME …"')
+    printed = json.loads(Path(file).read_text())
+    day = dt.datetime.fromtimestamp(Path(file).stat().st_mtime, tz=dt.UTC).date().isoformat()
+    load = printed.get("load_average")
+    load = round(max(load), 1) if isinstance(load, list) else load
+    for figure in (figure for each in named for figure in each.all_figures):
+        value = figure.value(printed)
+        if value is not None:
+            values["whole"][figure.name] = Found(value, day, command, load)
+
+
 def _chosen(asked: argparse.Namespace) -> list[Benchmark]:
-    """The benchmarks to run, none where the table alone is asked for."""
+    """The benchmarks to run, none where the page alone is asked for."""
     chosen = [each for each in BENCHMARKS if not asked.only or each.name in asked.only]
-    return [] if asked.render else [each for each in chosen if each.has_quick or not asked.quick]
+    chosen = [each for each in chosen if not each.elsewhere and (each.has_quick or not asked.quick)]
+    return [] if asked.render or asked.take else chosen
 
 
 def _asked() -> argparse.Namespace:
@@ -65,8 +98,9 @@ def _asked() -> argparse.Namespace:
     made.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="these benchmarks")
     made.add_argument("--since", metavar="DATE", help="what was run on this day or later is not run again (today)")
     made.add_argument("--minutes", type=float, metavar="M", help="begin nothing after so many (with --quick 10)")
-    made.add_argument("--render", action="store_true", help="run nothing, write the table")
-    made.add_argument("--into", type=Path, default=RESULTS, metavar="FILE", help="where the table goes (RESULTS.md)")
+    made.add_argument("--render", action="store_true", help="run nothing, write the page")
+    made.add_argument("--take", nargs=2, metavar=("COMMAND", "FILE"), help="run nothing, keep what a command printed")
+    made.add_argument("--into", type=Path, default=RESULTS, metavar="FILE", help="where the page goes (RESULTS.md)")
     made.add_argument("--values", type=Path, default=STORE, metavar="FILE", help="where values are kept")
     return made.parse_args()
 

@@ -2,8 +2,10 @@
 
     python -m benchmarks.talk_less [--task images] [--bandwidth 5] [--method step] [--iterations 400] [--quick]
     python -m benchmarks.talk_less --images ../shared/data/cifar-10-python-24k.tar.xz
+    python -m benchmarks.talk_less --replay --iterations 1000 --keep rows.json
 
-Trainings are real, and iterations are timed on shaped links; what is simulated is marked.
+Trainings are real, and iterations are timed on shaped links; what is simulated is marked. With ``--replay``, trainings
+are replayed in one process and seconds are those of the event clock: nothing depends on how busy the machine is.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from typing import Any
 import palmette as pt
 from benchmarks.command import parser, print_result, progress
 from benchmarks.talk_less import ddp
+from benchmarks.talk_less.kept_rows import KeptRows
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, plan
+from benchmarks.talk_less.replay import replayed
 from benchmarks.talk_less.running import estimated_s, learnt, reached, timed
 from benchmarks.talk_less.tasks import ARCHIVE, Task, images, text
 from palmette.spec.profile import Profile
@@ -44,23 +48,28 @@ def _arguments() -> Namespace:
     made.add_argument("--bandwidth", action="append", type=float, help="only this one, in Mbit/s; may be repeated")
     made.add_argument("--method", action="append", choices=list(methods()), help="only this one beside step")
     made.add_argument("--iterations", type=int, default=400, help="of each training (default: 400)")
+    made.add_argument("--replay", action="store_true", help="in one process, with the seconds of the event clock")
+    made.add_argument("--seed", type=int, default=0, help="of a replay's weights and batches (default: 0)")
+    made.add_argument("--keep", type=Path, help="a file that keeps what was trained, to go on from")
     made.add_argument("--images", type=Path, default=ARCHIVE, help="CIFAR-10, an archive in the official layout")
     return made.parse_args()
 
 
 def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     quick = ["diloco 50", "diloco 50, int8"]
-    chosen = quick if asked.quick else asked.method or list(methods())
+    chosen = quick if asked.quick else asked.method or _usual(asked)
     bandwidths = [20.0] if asked.quick else asked.bandwidth or list(BANDWIDTHS_MBIT)
     profile = pt.profile(task.recipe(iterations), cluster=cluster(5.0, len(task.train)))
     rows: dict[str, dict[str, Any]] = {}
+    kept = KeptRows(asked.keep, (task.name, iterations, asked.seed, asked.replay))
     for name in dict.fromkeys(["step", *chosen]):
-        known = rows["step"] if name == OVERLAP else None
-        rows[name] = _row(task, name, profile, bandwidths, known or _learnt(task, name, profile, iterations))
+        learnt_as = "step" if name == OVERLAP else name
+        trained = kept.row(learnt_as, lambda learnt_as=learnt_as: _learnt(task, learnt_as, profile, iterations, asked))
+        rows[name] = _row(task, name, profile, bandwidths, trained, replay=asked.replay)
     step = rows["step"]
     for name, power_sgd in {} if asked.quick else {"DDP": False, "DDP, PowerSGD": True}.items():
         progress(f"{task.name}: {name}")
-        found = ddp.trained(task, iterations, power_sgd=power_sgd)
+        found = kept.row(name, lambda power_sgd=power_sgd: ddp.trained(task, iterations, power_sgd=power_sgd))
         found["iteration_s"] = {f"{b:g}": ddp.simulated_s(found, _computing_s(profile), b) for b in bandwidths}
         rows[name] = {**found, "how": "trained over gloo; seconds simulated, at their best"}
     at = TARGET_AT * iterations
@@ -69,19 +78,32 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     return {"target_loss": target, "methods": told, **_aims(rows, profile, bandwidths), "load": os.getloadavg()[0]}
 
 
-def _learnt(task: Task, name: str, profile: Profile, iterations: int) -> dict[str, Any]:
+def _usual(asked: Namespace) -> list[str]:
+    """All methods; in turns only where workers really run, other momenta only where they are replayed."""
+    left_out = "in turns" if asked.replay else "momentum"
+    return [name for name in methods() if left_out not in name]
+
+
+def _learnt(task: Task, name: str, profile: Profile, iterations: int, asked: Namespace) -> dict[str, Any]:
     progress(f"{task.name}: {name}: training")
-    return learnt(task, plan(profile.model, len(profile.layers), methods()[name]), profile, iterations)
+    made = plan(profile.model, len(profile.layers), methods()[name])
+    if asked.replay:
+        return replayed(task, made.phases[0], iterations, asked.seed)
+    return learnt(task, made, profile, iterations)
 
 
-def _row(task: Task, name: str, profile: Profile, bandwidths: list[float], trained: dict[str, Any]) -> dict[str, Any]:
+def _row(
+    task: Task, name: str, profile: Profile, bandwidths: list[float], trained: dict[str, Any], *, replay: bool
+) -> dict[str, Any]:
     """What a training has learnt, and the seconds of its iterations."""
     made = plan(profile.model, len(profile.layers), methods()[name])
+    estimated = {f"{b:g}": estimated_s(made, profile, b, len(task.train)) for b in bandwidths}
+    if replay:
+        return {**trained, "iteration_s": estimated, "how": "replayed in one process; seconds of the event clock"}
     times = {}
     for bandwidth in bandwidths:
         progress(f"{task.name}: {name}: {bandwidth:g} Mbit/s")
         times[f"{bandwidth:g}"] = timed(task, made, profile, bandwidth)
-    estimated = {f"{b:g}": estimated_s(made, profile, b, len(task.train)) for b in bandwidths}
     return {**trained, "iteration_s": times, "estimated_s": estimated, "how": "measured"}
 
 
@@ -112,7 +134,10 @@ def _aims(rows: dict[str, dict[str, Any]], profile: Profile, bandwidths: list[fl
     for name in (name for name in rows if name.startswith("diloco")):
         loss = rows[name]["evaluations"][-1][1] / step["evaluations"][-1][1] - 1
         bytes_saved = step["bytes_an_iteration"] / rows[name]["bytes_an_iteration"]
-        found.setdefault("beside_step", {})[name] = {"loss": loss, "times_fewer_bytes": bytes_saved}
+        beside = {"loss": loss, "times_fewer_bytes": bytes_saved}
+        if "chosen_on" in step:
+            beside["loss_chosen_on"] = rows[name]["chosen_on"] / step["chosen_on"] - 1
+        found.setdefault("beside_step", {})[name] = beside
     return found
 
 

@@ -16,6 +16,8 @@ SAMPLES = 16
 EVALUATED_EVERY = 50
 """Iterations of an epoch, after which the loss on held-out data is measured."""
 CODECS = ("bf16", "int8", "topk:0.01", "lowrank:2")
+MOMENTA = (0.0, 0.5, 0.9)
+"""Of the outer optimizer, beside the one that strategies take."""
 _DILOCO = {"sync": "every", "every": 50, "outer": USUAL_OUTER.model_dump(), "server": "server"}
 
 
@@ -28,6 +30,7 @@ def methods() -> dict[str, dict[str, Any]]:
     found["diloco 50"] = _DILOCO
     found["diloco 50, in turns"] = {**_DILOCO, "turns": {"fragments": 2, "delay": 5}}
     found |= {f"diloco 50, {text}": {**_DILOCO, **_coded(text)} for text in CODECS}
+    found |= {f"diloco 50, momentum {each:g}": {**_DILOCO, "outer": {"momentum": each}} for each in MOMENTA}
     found["federated"] = {"sync": "epoch", "server": "server"}
     return found
 

@@ -1,120 +1,173 @@
-"""What DiLoCo learns beside ``step``, replayed in one process with the same arithmetic, as JSON.
+"""What a method learns, replayed in one process: the arithmetic, batches and slices of a real run, without workers.
 
-    python -m benchmarks.talk_less.replay [--task images] [--iterations 1000] [--momentum 0.7] [--optimizer adamw]
-
-Batches, slices, schedule and outer optimizer are those of the real runs, so that settings can be tried in a minute.
+A run of a thousand iterations takes seconds instead of minutes, and what it learns does not depend on how busy the
+machine is. ``check`` compares it with a real run. Where parts of the network have their turns, there is no replay.
 """
 
 from __future__ import annotations
 
 import copy
-from argparse import Namespace
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
-from benchmarks.command import parser, print_result, progress
-from benchmarks.talk_less.methods import DEVICES, SAMPLES
-from benchmarks.talk_less.tasks import ARCHIVE, Task, images, text, warmup
-from palmette.runtime.data.batches import Batches
+from benchmarks.talk_less.methods import DEVICES, EVALUATED_EVERY, SAMPLES
+from benchmarks.talk_less.tasks import Task, warmup
+from palmette.compress.codec import exchange_coder
+from palmette.compress.error_feedback import ErrorFeedback
+from palmette.runtime.data.batches import Batches, shards
 from palmette.runtime.schedule import rate_factor
+from palmette.spec.plan import Phase
+from palmette.spec.sync import OuterOptimizer
 
-MOMENTA = (0.0, 0.5, 0.7, 0.9)
-RATE = 0.7
-EVALUATIONS = 10
-ADAMW_LR = 1e-3
-
-
-def main() -> None:
-    """Replay ``step``, and DiLoCo with each momentum."""
-    asked = _arguments()
-    torch.set_num_threads(1)
-    samples = len(DEVICES) * SAMPLES * asked.iterations
-    task = images(asked.images, samples) if asked.task == "images" else text(samples)
-    step = _Replay(task, asked, replicas=1).losses(None)
-    found: dict[str, Any] = {"step": step}
-    for momentum in asked.momentum or MOMENTA:
-        progress(f"{task.name}: outer momentum {momentum:g}")
-        losses = _Replay(task, asked, replicas=len(DEVICES)).losses(momentum)
-        behind = [round(own / other - 1, 4) for (_, own), (_, other) in zip(losses, step, strict=True)]
-        found[f"momentum {momentum:g}"] = {"losses": losses, "behind_step": behind}
-    print_result({task.name: found, "how": "replayed in one process"})
+Slices = Callable[[int], list[np.ndarray]]
+"""The samples that each replica takes in an iteration."""
+_COUNT_BYTES = 8
+"""The number of samples beside the weights that a replica sends."""
 
 
-def _arguments() -> Namespace:
-    made = parser(__doc__, "one momentum, 100 iterations")
-    made.add_argument("--task", choices=["images", "text"], default="images")
-    made.add_argument("--iterations", type=int, default=1000)
-    made.add_argument("--every", type=int, default=50, help="steps of a window")
-    made.add_argument("--momentum", action="append", type=float, help="of the outer optimizer; may be repeated")
-    made.add_argument("--optimizer", choices=["sgd", "adamw"], default="sgd", help="of the replicas")
-    made.add_argument("--images", type=Path, default=ARCHIVE, help="CIFAR-10, an archive in the official layout")
-    asked = made.parse_args()
-    if asked.quick:
-        asked.iterations, asked.momentum = 100, [0.7]
-    return asked
+def replayed(task: Task, phase: Phase, iterations: int, seed: int = 0) -> dict[str, Any]:
+    """The losses on held-out data, that on other such data in the end, and the bytes exchanged in an iteration."""
+    made = _Windows(task, phase, iterations, seed) if phase.every or phase.sync == "epoch" else None
+    replay = made or _Steps(task, phase, iterations, seed)
+    evaluations = [(number, round(_loss(replay.model, task.held_out), 4)) for number in replay]
+    chosen_on = round(_loss(replay.model, task.chosen_on), 4)
+    return {
+        "evaluations": evaluations,
+        "chosen_on": chosen_on,
+        "bytes_an_iteration": replay.bytes_an_iteration,
+    }
 
 
-class _Replay:
-    """Replicas with slices of common batches; one of them with the whole is ``step``."""
+class _Training:
+    """A model, the batches that all replicas share, and the rate of an iteration."""
 
-    def __init__(self, task: Task, asked: Namespace, replicas: int) -> None:
-        torch.manual_seed(0)
-        self._task, self._asked, self._global = task, asked, task.make()
-        self._replicas = [copy.deepcopy(self._global) for _ in range(replicas)]
-        self._rate = task.lr if asked.optimizer == "sgd" else ADAMW_LR
-        self._optimizers = [self._optimizer(each) for each in self._replicas]
+    def __init__(self, task: Task, phase: Phase, iterations: int, seed: int) -> None:
+        torch.manual_seed(seed)
+        self.task, self.phase, self.iterations, self.seed = task, phase, iterations, seed
+        self.model = task.make()
+        self.weights = list(self.model.parameters())
+        batches = Batches(len(task.train), len(DEVICES) * SAMPLES, seed)
+        self.slices: Slices = lambda number: np.array_split(np.asarray(batches.indices(number)), len(DEVICES))
 
-    def _optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        if self._asked.optimizer == "sgd":
-            return torch.optim.SGD(model.parameters(), self._rate, momentum=self._task.momentum)
-        return torch.optim.AdamW(model.parameters(), self._rate)
+    def __iter__(self) -> Iterator[int]:
+        for number in range(self.iterations):
+            self.iterate(number)
+            if (number + 1) % EVALUATED_EVERY == 0:
+                yield number + 1
 
-    def losses(self, momentum: float | None) -> list[tuple[int, float]]:
-        """The held-out losses after some iterations; of the first replica where there is no outer optimizer."""
-        total, found = self._asked.iterations, []
-        batches = Batches(len(self._task.train), len(DEVICES) * SAMPLES, 0)
-        outer = None if momentum is None else self._outer(momentum)
-        for number in range(total):
-            self._step(number, np.array_split(np.asarray(batches.indices(number)), len(self._replicas)))
-            if outer is not None and (number + 1) % self._asked.every == 0:
-                self._exchange(outer)
-            if (number + 1) % max(1, total // EVALUATIONS) == 0:
-                model = self._replicas[0] if outer is None else self._global
-                found.append((number + 1, round(self._held_out(model), 4)))
-        return found
+    def iterate(self, number: int) -> None:
+        raise NotImplementedError
 
-    def _outer(self, momentum: float) -> torch.optim.Optimizer:
-        return torch.optim.SGD(self._global.parameters(), RATE, momentum=momentum, nesterov=momentum > 0)
+    def optimizer(self, model: nn.Module) -> torch.optim.SGD:
+        return torch.optim.SGD(model.parameters(), self.task.lr, momentum=self.task.momentum)
 
-    def _step(self, number: int, slices: list[np.ndarray]) -> None:
-        inputs, labels = self._task.train.tensors
-        factor = rate_factor("cosine", number, self._asked.iterations, warmup(self._asked.iterations))
-        for model, optimizer, own in zip(self._replicas, self._optimizers, slices, strict=True):
-            optimizer.param_groups[0]["lr"] = factor * self._rate
-            optimizer.zero_grad()
-            taken = torch.from_numpy(own)
-            nn.functional.cross_entropy(model(inputs[taken]), labels[taken]).backward()
+    def set_rate(self, optimizer: torch.optim.Optimizer, number: int) -> None:
+        factor = rate_factor("cosine", number, self.iterations, warmup(self.iterations))
+        optimizer.param_groups[0]["lr"] = factor * self.task.lr
+
+    def gradients(self, model: nn.Module, taken: np.ndarray, share: float = 1.0) -> list[Tensor]:
+        inputs, labels = (each[torch.from_numpy(taken)] for each in self.task.train.tensors)
+        loss = share * nn.functional.cross_entropy(model(inputs), labels)
+        return list(torch.autograd.grad(loss, list(model.parameters())))
+
+    def message_bytes(self) -> int:
+        return sum(self.phase.exchange.bytes_of(tuple(each.shape)) for each in self.weights)
+
+
+class _Steps(_Training):
+    """``step``: gradients go to a server and back, coded at both ends."""
+
+    def __init__(self, task: Task, phase: Phase, iterations: int, seed: int) -> None:
+        super().__init__(task, phase, iterations, seed)
+        self._optimizer = self.optimizer(self.model)
+        self._ends = [ErrorFeedback(exchange_coder(phase.exchange)) for _ in range(len(DEVICES) + 1)]
+
+    @property
+    def bytes_an_iteration(self) -> float:
+        return 2 * len(DEVICES) * self.message_bytes()
+
+    def iterate(self, number: int) -> None:
+        self.set_rate(self._optimizer, number)
+        found = [self.gradients(self.model, taken, 1 / len(DEVICES)) for taken in self.slices(number)]
+        *devices, server = self._ends
+        for k, weight in enumerate(self.weights):
+            sent = [self._arriving(end, k, own[k]) for end, own in zip(devices, found, strict=True)]
+            weight.grad = self._arriving(server, k, torch.stack(sent).sum(0))
+        self._optimizer.step()
+
+    def _arriving(self, end: ErrorFeedback, k: int, values: Tensor) -> Tensor:
+        return _coded(end, str(k), values) if self.phase.exchange.kind.lossy else values
+
+
+class _Windows(_Training):
+    """``every`` and ``epoch``: replicas take steps of their own, and a server averages what they have changed."""
+
+    def __init__(self, task: Task, phase: Phase, iterations: int, seed: int) -> None:
+        super().__init__(task, phase, iterations, seed)
+        if phase.turns is not None:
+            raise ValueError("expected a method without turns")
+        self._window, self._fresh = phase.every or EVALUATED_EVERY, phase.sync == "epoch"
+        self._replicas = [copy.deepcopy(self.model) for _ in DEVICES]
+        self._optimizers = [self.optimizer(each) for each in self._replicas]
+        self._ends = [ErrorFeedback(exchange_coder(phase.exchange)) for _ in range(len(DEVICES) + 1)]
+        chosen = phase.outer or OuterOptimizer(lr=1.0, momentum=0.0, nesterov=False)
+        nesterov = chosen.nesterov and chosen.momentum > 0
+        self._outer = torch.optim.SGD(self.weights, chosen.lr, momentum=chosen.momentum, nesterov=nesterov)
+        if self._fresh:
+            self.slices = self._own_slices()
+
+    @property
+    def bytes_an_iteration(self) -> float:
+        counts = len(DEVICES) * _COUNT_BYTES
+        return (2 * len(DEVICES) * self.message_bytes() + counts) / self._window
+
+    def _own_slices(self) -> Slices:
+        owned = shards(len(self.task.train), [1.0] * len(DEVICES), self.seed)
+        drawn = [Batches(len(each), SAMPLES, self.seed + k) for k, each in enumerate(owned)]
+        return lambda number: [own[each.indices(number)] for own, each in zip(owned, drawn, strict=True)]
+
+    def iterate(self, number: int) -> None:
+        for model, optimizer, taken in zip(self._replicas, self._optimizers, self.slices(number), strict=True):
+            self.set_rate(optimizer, number)
+            for weight, gradient in zip(model.parameters(), self.gradients(model, taken), strict=True):
+                weight.grad = gradient
             optimizer.step()
+        if (number + 1) % self._window == 0:
+            self._exchange()
 
-    def _exchange(self, outer: torch.optim.Optimizer) -> None:
+    def _exchange(self) -> None:
+        *devices, server = self._ends
+        replicas = zip(*(each.parameters() for each in self._replicas), strict=True)
+        begun = [weight.detach().clone() for weight in self.weights]
         with torch.no_grad():
-            for weight, *own in zip(
-                self._global.parameters(), *(each.parameters() for each in self._replicas), strict=True
-            ):
-                weight.grad = weight - torch.stack(own).mean(0)
-        outer.step()
+            for k, (weight, own) in enumerate(zip(self.weights, replicas, strict=True)):
+                sent = [self._arriving(end, k, each, weight) for end, each in zip(devices, own, strict=True)]
+                weight.grad = weight - torch.stack([each / len(sent) for each in sent]).sum(0)
+        self._outer.step()
+        with torch.no_grad():
+            for k, (weight, before) in enumerate(zip(self.weights, begun, strict=True)):
+                weight.copy_(self._arriving(server, k, weight.clone(), before))
         for each in self._replicas:
-            each.load_state_dict(self._global.state_dict())
+            each.load_state_dict(self.model.state_dict())
+        if self._fresh:
+            self._optimizers = [self.optimizer(each) for each in self._replicas]
 
-    def _held_out(self, model: nn.Module) -> float:
-        inputs, labels = self._task.held_out.tensors
-        with torch.no_grad():
-            return float(nn.functional.cross_entropy(model(inputs), labels))
+    def _arriving(self, end: ErrorFeedback, k: int, weight: Tensor, begun: Tensor) -> Tensor:
+        return begun + _coded(end, str(k), weight - begun) if self.phase.exchange.kind.lossy else weight
 
 
-if __name__ == "__main__":
-    main()
+def _coded(end: ErrorFeedback, name: str, values: Tensor) -> Tensor:
+    """What arrives of values, with what was left out of earlier ones."""
+    late = end.take_residual(name)
+    return end.compress(name, (values if late is None else values + late).detach())[1]
+
+
+def _loss(model: nn.Module, part: TensorDataset) -> float:
+    inputs, labels = part.tensors
+    with torch.no_grad():
+        return float(nn.functional.cross_entropy(model(inputs), labels))

@@ -35,6 +35,8 @@ class Task:
     make: Callable[[], nn.Module]
     train: TensorDataset
     held_out: TensorDataset
+    chosen_on: TensorDataset
+    """Other samples that nothing is trained on, by which settings are chosen."""
     lr: float
     momentum: float
 
@@ -107,7 +109,7 @@ def images(archive: Path, samples: int) -> Task:
     return Task("vgg on CIFAR-10" if archive.exists() else "vgg on digits", small_vgg, *found, lr=0.02, momentum=0.9)
 
 
-def _cifar10(archive: Path, samples: int) -> tuple[TensorDataset, TensorDataset]:
+def _cifar10(archive: Path, samples: int) -> tuple[TensorDataset, TensorDataset, TensorDataset]:
     batches: dict[str, dict[bytes, np.ndarray]] = {}
     with tarfile.open(archive) as packed:
         for member in packed:
@@ -116,27 +118,30 @@ def _cifar10(archive: Path, samples: int) -> tuple[TensorDataset, TensorDataset]
             if read is not None:
                 batches[name] = pickle.load(io.BytesIO(read.read()), encoding="bytes")
     train = [batches[name] for name in sorted(batches) if name.startswith("data")]
-    return _pictures(train, samples), _pictures([batches["test_batch"]], HELD_OUT)
+    others = [batches["test_batch"]]
+    return _pictures(train, 0, samples), _pictures(others, 0, HELD_OUT), _pictures(others, HELD_OUT, 2 * HELD_OUT)
 
 
-def _pictures(batches: list[dict[bytes, np.ndarray]], many: int) -> TensorDataset:
-    pixels = np.concatenate([each[b"data"] for each in batches])[:many].reshape(-1, *IMAGE)
-    labels = np.concatenate([np.asarray(each[b"labels"]) for each in batches])[:many]
+def _pictures(batches: list[dict[bytes, np.ndarray]], begin: int, end: int) -> TensorDataset:
+    pixels = np.concatenate([each[b"data"] for each in batches])[begin:end].reshape(-1, *IMAGE)
+    labels = np.concatenate([np.asarray(each[b"labels"]) for each in batches])[begin:end]
     return TensorDataset(torch.from_numpy(pixels).float() / 127.5 - 1, torch.from_numpy(labels).long())
 
 
-def _digits(samples: int) -> tuple[TensorDataset, TensorDataset]:
+def _digits(samples: int) -> tuple[TensorDataset, TensorDataset, TensorDataset]:
     """As many as are asked for: there are fewer, so that they repeat."""
     found = load_data("digits", IMAGE)
     train, held_out = found.train, found.held_out
     repeated = np.arange(samples) % len(train)
-    return TensorDataset(*train.batch(repeated)), TensorDataset(*held_out.batch(np.arange(len(held_out))))
+    halves = np.array_split(np.arange(len(held_out)), 2)
+    first, second = (TensorDataset(*held_out.batch(each)) for each in halves)
+    return TensorDataset(*train.batch(repeated)), first, second
 
 
 def text(samples: int) -> Task:
     """Sentences of a small grammar, letter by letter: the next one is to be said."""
     draw = random.Random(7)
-    length = samples + HELD_OUT + 2 * CONTEXT
+    length = samples + 2 * (HELD_OUT + CONTEXT) + CONTEXT
     written = ""
     while len(written) < length:
         words = (draw.choice(_NOUNS), draw.choice(_VERBS), draw.choice(_NOUNS), draw.choice(_ENDS))
@@ -144,10 +149,11 @@ def text(samples: int) -> Task:
     symbols = sorted(set(written))
     tokens = torch.tensor([symbols.index(each) for each in written[:length]])
     windows, following = tokens[:-1].unfold(0, CONTEXT, 1), tokens[CONTEXT:]
-    parts = [slice(0, samples), slice(samples + CONTEXT, samples + CONTEXT + HELD_OUT)]
-    train, held_out = (TensorDataset(windows[part].contiguous(), following[part]) for part in parts)
+    begins = [0, samples + CONTEXT, samples + 2 * CONTEXT + HELD_OUT]
+    parts = [slice(at, at + many) for at, many in zip(begins, (samples, HELD_OUT, HELD_OUT), strict=True)]
+    found = (TensorDataset(windows[part].contiguous(), following[part]) for part in parts)
 
     def make() -> nn.Module:
         return nn.Sequential(_Embedding(len(symbols)), _Block(), _Block(), _Head(len(symbols)))
 
-    return Task("gpt on a text", make, train, held_out, lr=0.05, momentum=0.9)
+    return Task("gpt on a text", make, *found, lr=0.05, momentum=0.9)

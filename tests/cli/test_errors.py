@@ -65,8 +65,11 @@ class TestGoalsThatCannotBeMet:
         assert line.count("split-learning") == line.count("all-device") == 1
 
     def test_a_loss_without_a_learning_curve(self, world: World) -> None:
-        (line,) = world.refused("compare", *world.inputs, "--loss", 0.3)
+        (line,) = world.refused("plan", "auto", *world.inputs, "--loss", 0.3)
         assert line == "--loss: 0.3: a loss does not say how long to train; expected --learning, too"
+        compared = world.json("compare", *world.inputs, "--loss", 0.3)
+        assert compared["note"].startswith("no learning curve says when the loss 0.3 is reached: ranked by an epoch;")
+        assert compared["strategies"][0]["estimate"]["total_s"] is None
 
     def test_compare_where_no_strategy_may_run(self, world: World) -> None:
         edited(world, "memory: 8 GiB", "memory: 1 kB")

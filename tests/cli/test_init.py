@@ -7,6 +7,8 @@ import io
 import pytest
 
 import palmette as pt
+from palmette.cli.init import ENGINES
+from palmette.runtime.engines import registry
 from tests.cli.world import World
 
 
@@ -114,3 +116,11 @@ def test_a_terminal_that_goes_away_ends_the_questions(world: World, monkeypatch:
 def test_wrong_flags_are_told_all_at_once(world: World) -> None:
     lines = world.refused("init", world.folder / "n.yaml", "--devices", -1, "--edge-hardware", "abacus", "--yes")
     assert [line.partition(":")[0] for line in lines] == ["--devices", "--edge-hardware"]
+
+
+def test_an_unknown_engine_is_refused_before_anything_is_asked(world: World) -> None:
+    file = world.folder / "new.yaml"
+    done = world.palmette("init", file, "--engine", "rey")
+    assert (done.code, done.err) == (2, "palmette: --engine: rey: no such engine; expected one of local, ray, hub\n")
+    assert not file.exists()
+    assert tuple(registry.ENGINES) == ENGINES

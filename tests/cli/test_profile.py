@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palmette.cli.options import parse_shape
+from palmette.cli.parsing import parse_shape
 from palmette.cli.show.profile import show_profile
 from palmette.errors import InputError
 from palmette.spec.profile import Layer, Profile, Times

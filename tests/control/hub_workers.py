@@ -17,7 +17,7 @@ from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.building import SetupBuilder
 from palmette.runtime.engines.hub.dialler import HubWorker
 from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits
-from palmette.runtime.engines.hub.server import close_hubs, open_hub
+from palmette.runtime.engines.hub.open_hubs import close_hubs, open_hub
 from palmette.runtime.sync.registry import WORKER_SIDES
 from palmette.runtime.transports.keys.folder import Keys
 from tests.runtime.world import NODES, TINY
@@ -115,9 +115,11 @@ class HubWorkers(DiallingWorkers):
         self.hub = open_hub(self.listen, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
 
 
-def worker_process(place: DiallingWorkers, node: str, *more: str) -> subprocess.Popen[str]:
+def worker_process(
+    place: DiallingWorkers, node: str, *more: str, python: str = sys.executable
+) -> subprocess.Popen[str]:
     """``palmette worker`` in a process of its own."""
     words = ["worker", place.address, "--keys", str(place.keys.folder), "--node", node, "--allow", TINY]
     words += ["--samples", str(place.folder_of(node)), *more]
-    command = [sys.executable, "-c", "from palmette.cli import main; main()", *words]
+    command = [python, "-c", "from palmette.cli import main; main()", *words]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

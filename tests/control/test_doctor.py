@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import socket
+import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import pytest
 
 from palmette.control import doctor
-from palmette.control.doctor import LEAST_FREE_BYTES, SOON, Finding, examine, examine_workers
+from palmette.control.doctor import (
+    LEAST_FREE_BYTES,
+    SOON,
+    Finding,
+    examine,
+    examine_hosts,
+    examine_hub,
+    examine_workers,
+)
 from palmette.errors import ArgumentFault, InputError
 from palmette.runtime.engines.hub.limits import WorkerLimits
 from palmette.runtime.engines.hub.requests import WorkerEntry
@@ -34,10 +43,12 @@ def test_every_finding_that_is_not_ok_says_what_to_do() -> None:
     assert all(each.fix for each in findings if each.status != "ok")
 
 
-def test_another_torch_than_the_tested_one_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found("torch").status == "ok"
-    monkeypatch.setattr(doctor, "version", lambda _: "1.0.0")
+def test_a_torch_that_is_too_old_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found("torch").found == version("torch")
+    monkeypatch.setattr(doctor, "version", lambda _: "2.3.1+cpu")
     assert (found("torch").status, found("torch").fix) == ("wrong", "pip install torch==2.13.0")
+    monkeypatch.setattr(doctor, "version", lambda _: "2.4.0")
+    assert (found("torch").status, found("torch").found) == ("ok", "2.4.0, tests use 2.13.0")
 
 
 def test_a_full_disk_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +94,7 @@ def test_workers_at_a_hub_are_compared_with_this_machine() -> None:
     same = {"palmette_version": version("palmette"), "torch_version": version("torch"), "protocol": 2}
     since = "2026-11-18T05:00:00"
     phone = WorkerEntry(node="phone", since=since, **same, limits=WorkerLimits(cpu_share=0.5))
-    old = WorkerEntry(node="old", since=since, **{**same, "torch_version": "2.4.1"}, limits=WorkerLimits())
+    old = WorkerEntry(node="old", since=since, **{**same, "torch_version": "2.3.1"}, limits=WorkerLimits())
     found_there = examine_workers([phone, old])
     assert [each.status for each in found_there["phone"]] == ["ok"] * 4
     assert found_there["phone"][3].found == "cpu: 50%"
@@ -97,3 +108,21 @@ def test_a_port_that_is_taken_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("palmette.runtime.engines.hub.engine.LISTEN", f"127.0.0.1:{taken.getsockname()[1]}")
         port = found("port for workers")
     assert (port.status, port.fix) == ("absent", "choose another with --listen HOST:PORT")
+
+
+def test_what_cannot_be_looked_at_without_the_packages_for_runs_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def ask() -> NoReturn:
+        raise ModuleNotFoundError("No module named 'grpc'", name="grpc")
+
+    for module in ("palmette.runtime.engines.ray.hosts", "palmette.runtime.transports.keys.folder"):
+        monkeypatch.setitem(sys.modules, module, None)
+    found = [*examine_hosts(["phone"]).values(), *examine_hub(ask).values(), examine(tmp_path)]
+    assert [(each[-1].subject, each[-1].status) for each in found] == [
+        ("hosts", "absent"),
+        ("workers", "absent"),
+        ("keys", "absent"),
+    ]
+    assert "grpc is not installed" in found[1][-1].found
+    assert found[1][-1].fix == "pip install 'palmette[run]'"

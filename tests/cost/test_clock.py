@@ -33,8 +33,9 @@ class Graph(clock.Graph):
         latency_s: float = 0.0,
         *,
         background: bool = False,
+        behind: int | None = None,
     ) -> None:
-        super().add_transfer(after, path, background=background)
+        super().add_transfer(after, path, background=background, behind=behind)
         self.seconds.append(latency_s)
         self.bits.append(bits)
 
@@ -205,3 +206,21 @@ def test_a_graph_that_waits_for_itself_is_a_mistake_of_the_caller() -> None:
     graph.add_call([0], 0, 1.0, 1.0)
     with pytest.raises(AssertionError, match="waits for itself"):
         play(graph, [], FULL)
+
+
+def test_a_transfer_behind_another_leaves_when_that_has_left_and_not_when_it_has_arrived() -> None:
+    graph = Graph()
+    graph.add_transfer([], (0,), 20.0, 5.0)
+    graph.add_transfer([], (0,), 10.0, 5.0, behind=0)
+    graph.add_call([0], 0, 1.0, 30.0)
+    graph.add_transfer([2], (0,), 10.0, behind=1)
+    played = play(graph, [10.0], FULL)
+    assert played.start_s == [0, 2, 7, 37]
+    assert played.end_s == [7, 8, 37, 38]
+
+
+def test_transfers_that_are_not_behind_one_another_share_the_link() -> None:
+    graph = Graph()
+    graph.add_transfer([], (0,), 20.0, 5.0)
+    graph.add_transfer([], (0,), 10.0, 5.0)
+    assert play(graph, [10.0], FULL).end_s == [8, 7]

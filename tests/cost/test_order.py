@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.order import takes_turns
+from palmette.cost.steps import Kind
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
@@ -33,12 +35,15 @@ def world(layers: int = 3, *, bps: float = FAST, weights: float = 0.0, **more: o
     return cluster(*links, **nodes), profile([(weights, 1.0, 100.0)] * layers, **known)
 
 
+LETTERS = {Kind.FORWARD: "F", Kind.BACKWARD: "B", Kind.BACKWARD_INPUT: "B", Kind.BACKWARD_WEIGHTS: "W"}
+
+
 def calls_on(name: str, found: object) -> str:
     ((_, made, played),) = found.played  # type: ignore[attr-defined]
     own = [
-        (start, step.kind.value[0].upper())
+        (start, LETTERS[step.kind])
         for step, start in zip(made.steps, played.start_s, strict=True)
-        if step.node == name and step.to is None and step.kind.value in ("forward", "backward")
+        if step.node == name and step.to is None and step.kind in LETTERS
     ]
     return "".join(what for _, what in sorted(own))
 
@@ -48,6 +53,17 @@ def test_one_forward_one_backward_in_turns() -> None:
     assert calls_on("c", found) == "FBFBFBFBFB"
     assert calls_on("b", found) == "FFBFBFBFBB"
     assert calls_on("a", found) == "FFFBFBFBBB"
+
+
+def test_microbatches_that_part_and_meet_again_do_not_wait_for_each_other_forever() -> None:
+    """The node in between goes forward less often before it goes back, since what feeds it goes back in between."""
+    parts: list[Fields] = []
+    for m, ends in enumerate(((1, 3, 4), (1, 2, 4), (1, 2, 4), (1, 3, 4))):
+        parts.append(source("b", 1, f"{m}.0"))
+        for k, (last, first) in enumerate(zip(ends, (1, *(end + 1 for end in ends)), strict=False)):
+            parts.append(instance(f"{m}.{k}", first, last, "bab"[k], f"{m}.{k + 1}" if k < 2 else None))
+    turns, fifo = (price(*world(4), phase(*parts, order=order)) for order in ("1f1b", "fifo"))
+    assert (turns.iteration_s, fifo.iteration_s) == (pytest.approx(34), pytest.approx(30))
 
 
 def test_turns_take_the_time_of_a_pipeline_and_less_memory() -> None:
@@ -61,11 +77,46 @@ def test_turns_take_the_time_of_a_pipeline_and_less_memory() -> None:
     assert known.peak_bytes(pipeline(many))["a"] == 600.0
 
 
-def test_a_batch_norm_over_the_whole_batch_leaves_no_turns() -> None:
-    where, known = world()
+def test_gradients_of_weights_follow_as_many_microbatches_later_as_there_are_stages_before() -> None:
+    found = price(*world(weights=1.0), pipeline(5, order="zero-bubble"))
+    assert calls_on("c", found) == "FBFBFBWFBWFBWWW"
+    assert calls_on("b", found) == "FFBFBWFBWFBWBWW"
+    assert calls_on("a", found) == "FFFBFBFBBB"
+
+
+def test_halves_shorten_the_bubble_and_keep_activations_until_the_second() -> None:
+    many, stages = 6, 3
+    known = Evaluator(*reversed(world(weights=1.0)))  # type: ignore[arg-type]
+    tree = pipeline(many, order="zero-bubble")
+    # A forward, and a half of a backward: of the bubble that the first waits for, the halves of weights fill one each.
+    assert known.price(tree).iteration_s == pytest.approx(many * 3 + (stages - 1) * (1 + 1 - 1), rel=1e-6)
+    held = known.peak_bytes(tree)
+    assert [held[name] - 2 for name in "abc"] == [300.0, 300.0 + 200.0, 300.0 + 300.0]  # and gradients of some
+    assert known.price(pipeline(1, order="zero-bubble")).iteration_s == pytest.approx(9 - 2, rel=1e-6)
+
+
+def test_a_profile_may_say_how_long_the_gradient_of_the_input_takes() -> None:
+    where, known = world(weights=1.0)
+    for part_s, iteration_s in ((2.0, 9.0), (0.5, 6.0)):
+        said = {name: each.model_copy(update={"backward_input_s": (part_s,) * 3}) for name, each in known.nodes.items()}
+        found = price(where, known.model_copy(update={"nodes": said}), pipeline(1, order="zero-bubble"))
+        assert found.iteration_s == pytest.approx(iteration_s, rel=1e-6)  # the first stage goes back whole
+
+
+def test_layers_without_weights_have_no_second_half() -> None:
+    where, known = world(weights=0.0)
+    whole, halves = (price(where, known, pipeline(4, order=order)) for order in ("1f1b", "zero-bubble"))
+    assert halves.iteration_s == whole.iteration_s
+    assert calls_on("c", halves) == "FBFBFBFB"
+
+
+@pytest.mark.parametrize("order", ["1f1b", "zero-bubble"])
+def test_a_batch_norm_over_the_whole_batch_leaves_no_turns(order: str) -> None:
+    where, known = world(weights=1.0)
     layers = tuple(layer.model_copy(update={"batch_norm_channels": (2,)}) for layer in known.layers)
     normed = known.model_copy(update={"layers": layers})
-    assert price(where, normed, pipeline(3, order="1f1b", batch_norm="whole")).iteration_s > 0
+    found, fifo = (price(where, normed, pipeline(3, order=each, batch_norm="whole")) for each in (order, "fifo"))
+    assert found.iteration_s == fifo.iteration_s
 
 
 def test_a_blocking_machine_computes_or_sends() -> None:
@@ -129,7 +180,9 @@ def test_small_messages_reach_less_of_the_bandwidth() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_any_tree_can_be_played_in_turns(seed: int) -> None:
     tree, known, where = random_case(seed)
-    turns, prices = tree.model_copy(update={"order": "1f1b"}), Evaluator(known, where)
+    prices = Evaluator(known, where)
+    assert prices.price(tree.model_copy(update={"order": "zero-bubble"})).iteration_s > 0
+    turns = tree.model_copy(update={"order": "1f1b"})
     assert prices.price(turns).iteration_s > 0
     held = prices.peak_bytes(tree)
     assert all(size <= held[name] for name, size in prices.peak_bytes(turns).items())
@@ -140,3 +193,32 @@ def test_microbatches_that_merge_are_taken_as_they_come() -> None:
     merging = phase(*parts, instance("b", 2, 2, "b"), order="1f1b")
     found = price(*world(2), merging)
     assert calls_on("a", found) == "FFFBBB"
+
+
+def spread(*widths: int, many: int = 12, order: str = "1f1b") -> tuple[Cluster, Profile, Phase]:
+    """A pipeline with so many nodes for each stage, to which microbatches go in turns."""
+    names = [[f"s{k}n{n}" for n in range(wide)] for k, wide in enumerate(widths)]
+    every = [name for stage in names for name in stage]
+    links = [link(one, other, FAST) for k, one in enumerate(every) for other in every[k + 1 :]]
+    parts: list[Fields] = []
+    for m in range(many):
+        places = [stage[m % len(stage)] for stage in names]
+        parts.append(source(places[0], 1, f"0-{m}"))
+        for k, place in enumerate(places):
+            parts.append(instance(f"{k}-{m}", k + 1, k + 1, place, f"{k + 1}-{m}" if k + 1 < len(widths) else None))
+    known = profile([(1.0, 1.0, 100.0)] * len(widths), **{name: times(len(widths), 1.0, 2.0, 0.0) for name in every})
+    return cluster(*links, **{name: node(99) for name in every}), known, phase(*parts, order=order)
+
+
+@pytest.mark.parametrize("order", ["1f1b", "zero-bubble"])
+@pytest.mark.parametrize("widths", [(1, 3, 1), (1, 3, 2), (2, 1, 3), (3, 1, 2, 1), (1, 4, 4), (3, 2, 1)])
+def test_stages_on_different_numbers_of_nodes_take_turns_without_waiting_for_themselves(
+    widths: tuple[int, ...], order: str
+) -> None:
+    where, known, tree = spread(*widths, order=order)
+    prices = Evaluator(known, where)
+    fifo = tree.model_copy(update={"order": "fifo"})
+    assert takes_turns(tree)
+    assert prices.price(tree).iteration_s >= 12 * 3 / min(widths)
+    held, all_held = prices.peak_bytes(tree), prices.peak_bytes(fifo)
+    assert order == "zero-bubble" or sum(held.values()) < sum(all_held.values())

@@ -25,17 +25,45 @@ NOT_RUN = {
     r"palmette init( cluster.yaml| +#.*)$": "asks; tests/cli/test_init.py",
     r".*--recipe ": "needs a recipe of one's own; tests/cli/test_plan_recipe.py",
     r".* (m\.json|pilot/|measurements m\.json)": "needs what pretrain or pilot has written",
-    r".*build/demo": "needs what scripts/demo has written",
     r".*(by-hand|cut|wrong|faster|small|small-plan)\.(json|yaml)": "needs a file that is written by hand",
     r"palmette (hub|ls|logs|stop|fetch)( |$)": "needs detached runs; tests/cli/test_detach.py and test_hub.py",
     r"palmette keys invite ": "prints a code for a person to read; tests/runtime/engines/hub/test_enrolment.py",
     r".*measured\.yaml": "needs what profile --write-cluster has written; tests/control/test_measured_at_hub.py",
     r"palmette keys pack ": "prints a code for a person to read; tests/cli/test_keys.py",
     r"palmette report run ": "needs a run",
-    r"palmette check examples/three-tiers/\*": "a shell expands the names; test_the_examples_are_valid",
 }
 """What cannot run here as it is written, and why."""
-WHOLE_PAGES = {"docs/getting-started.md": "its page is typed whole; tests/docs/test_getting_started.py"}
+DETACHED = "needs a detached run; tests/cli/test_detach.py"
+METERS = "needs a meter, or what one has written; tests/control/run/test_metering.py"
+TYPED = {
+    "docs/plan-without-hardware.md": {
+        "palmette init cluster.yaml": "asks; tests/cli/test_init.py",
+    },
+    "docs/running.md": {
+        "palmette run plan.json --detach -o run": DETACHED,
+        "palmette ls": DETACHED,
+        "palmette logs 3f2a -f": DETACHED,
+        "palmette stop 3f2a": DETACHED,
+        "palmette watch 3f2a": DETACHED,
+        "palmette run plan.json --optimizer adamw --lr 3e-4 --weight-decay 0.01 --groups '*.bias: weight_decay=0' "
+        "--schedule cosine --warmup 100 --clip-norm 1 --accumulate 4 --early-stop loss:3 --epochs 20": (
+            "trains for minutes; tests/runtime/training"
+        ),
+        "palmette run plan.json --meter phone=replay:plug.csv --meter server=replay:battery.csv -o run": METERS,
+        "palmette run alone.json --testbed none --meter laptop=zeus -o run": METERS,
+    },
+    "docs/read-the-report.md": {"palmette watch run": "serves until it is stopped; tests/cli/test_watch.py"},
+    "examples/three-tiers/README.md": {},
+    "examples/busy-phone/README.md": {
+        "palmette run build/demo/auto.json --epochs 5 -o build/demo/longer &": "trains for minutes",
+        "palmette watch build/demo/longer --terminal": "follows that run",
+    },
+}
+"""Pages that are typed as they are written, but for these commands; tests/docs/test_typed_pages.py."""
+WHOLE_PAGES = {
+    "docs/getting-started.md": "its page is typed whole; tests/docs/test_getting_started.py",
+    **dict.fromkeys(TYPED, "its page is typed whole; tests/docs/test_typed_pages.py"),
+}
 
 
 class ShownCommand(NamedTuple):

@@ -30,6 +30,11 @@ class Typed(NamedTuple):
     text: str
     shown: str | None
 
+    @property
+    def command(self) -> str:
+        """Without a comment behind it."""
+        return self.text.partition("  #")[0].rstrip()
+
 
 def masked(text: str) -> str:
     """A text without what differs from machine to machine, and from run to run."""
@@ -60,7 +65,7 @@ def steps(page: Path, folder: Path) -> Iterator[Typed | str]:
         elif kind == "python":
             yield body
         elif kind == "sh":
-            yield from (Typed(line, None) for line in body.splitlines() if line)
+            yield from (Typed(line, None) for line in re.sub(r"\\\n\s*", "", body).splitlines() if line)
         elif kind == "console":
             for command in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
                 line, _, shown = command.partition("\n")

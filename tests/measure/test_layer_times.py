@@ -19,7 +19,7 @@ from palmette.measure.layer_sizes import layer_sizes
 from palmette.measure.layer_times import fit_layer_times, measure_layer_times
 from palmette.measure.pass_timer import BACKWARD, FORWARD, UPDATE, PassTimer, durations
 from palmette.spec.profile import Times
-from palmette.zoo.models import Network
+from palmette.zoo.models import Network, network_from_module
 from tests.measure.networks import network, tiny
 
 
@@ -187,3 +187,13 @@ def test_the_wall_clock_stays_where_other_threads_help() -> None:
 
     assert choose_clock(alone) is thread_time
     assert choose_clock(helped) is perf_counter
+
+
+def test_the_gradient_of_the_input_is_a_part_of_backward() -> None:
+    net = network_from_module("plain", nn.Sequential(*(nn.Linear(64, 64) for _ in range(3))), torch.rand(2, 64))
+    times = times_of(net)
+    assert times.backward_input_s is not None
+    assert times.backward_input_s[0] == 0.0  # nobody needs that of the data
+    pairs = list(zip(times.backward_input_s, times.backward_s, strict=True))
+    assert all(0.0 <= part_s <= whole_s for part_s, whole_s in pairs)
+    assert any(part_s > 0 for part_s, _ in pairs)

@@ -109,6 +109,13 @@ def extreme_world(draw: random.Random) -> tuple[Profile, Cluster]:
         Layer(name=f"l{k}", parameter_bytes=number(), output_bytes=number(), activation_bytes=number())
         for k in range(2)
     )
-    of_layers = [field for field in Times.model_fields if field not in ("prune_s", "decode_s", "coding_s", "source")]
-    nodes = {name: Times(**{field: several() for field in of_layers}) for name in names}
+    others = ("prune_s", "decode_s", "coding_s", "source", "backward_input_s")
+    of_layers = [field for field in Times.model_fields if field not in others]
+
+    def times() -> Times:
+        made = Times(**{field: several() for field in of_layers})
+        first_s = tuple(map(min, several(), made.backward_s))
+        return made.model_copy(update={"backward_input_s": draw.choice([None, first_s])})
+
+    nodes = {name: times() for name in names}
     return Profile(model="extreme", input_bytes=number(1e-9), layers=layers, nodes=nodes), cluster

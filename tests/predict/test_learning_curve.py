@@ -7,7 +7,9 @@ import random
 import pytest
 
 import palmette as pt
+from palmette.predict.codec_errors import codec_errors
 from palmette.predict.learning_curve import LossPoint, cross_validation_error, fit_learning_curve, rms_error
+from palmette.spec.codec_term import CodecTerm, Coding
 from palmette.spec.learning import Learning
 
 TRUE = Learning(floor=0.08, scale=1.7, epoch_exponent=0.7, data_exponent=0.3, replica_exponent=0.1)
@@ -32,7 +34,10 @@ def test_a_curve_is_found_again() -> None:
 
 
 def test_runs_left_out_are_predicted() -> None:
-    assert cross_validation_error(runs(0.02)) < 0.05
+    found = cross_validation_error(runs(0.02))
+    assert found is not None
+    assert found.error < 0.05
+    assert found.runs == 6
     assert cross_validation_error(runs()[:1]) is None
 
 
@@ -80,3 +85,85 @@ def test_longer_windows_are_never_taken_to_help() -> None:
         LossPoint(k, 1.0, 2, TRUE.loss(k, 1.0, 2) * (0.9 if h > 1 else 1.0), h) for k in range(1, 9) for h in (1, 8)
     ]
     assert fit_learning_curve(points).window_exponent == pytest.approx(0.0, abs=1e-6)
+
+
+INT8, TOPK = Coding("gradients", "int8"), Coding("differences", "topk:0.01")
+CODED = TRUE.model_copy(
+    update={
+        "window_exponent": 0.08,
+        "codecs": (
+            CodecTerm(of="gradients", codec="int8", factor=1.04),
+            CodecTerm(of="differences", codec="topk:0.01", factor=1.5),
+        ),
+    }
+)
+
+
+def coded_runs(noise: float = 0.0) -> list[list[LossPoint]]:
+    """Runs of a pilot that varies everything, each with a deviation of its own."""
+    draw = random.Random(1)
+    settings = [(phi, g, 1, ()) for phi in (1.0, 0.5, 0.25) for g in (1, 2)]
+    settings += [(1.0, 2, 8, ()), (1.0, 2, 32, ())]
+    settings += [(phi, 2, h, (coding,)) for phi in (1.0, 0.25) for h, coding in ((1, INT8), (32, TOPK))]
+    found = []
+    for phi, g, h, codings in settings:
+        off, curve = 1 + draw.gauss(0, noise), CODED.coded("", codings)
+        found.append(
+            [
+                LossPoint(k, phi, g, curve.floor + (curve.loss(k, phi, g, h) - curve.floor) * off, h, codings)
+                for k in range(1, 13)
+            ]
+        )
+    return found
+
+
+def factors(curve: Learning) -> dict[Coding, float]:
+    return {term.coding: term.factor for term in curve.codecs}
+
+
+def test_codecs_are_fitted_beside_windows() -> None:
+    found = fit_learning_curve([point for run in coded_runs() for point in run])
+    assert factors(found) == {INT8: pytest.approx(1.04, abs=0.01), TOPK: pytest.approx(1.5, abs=0.02)}
+    assert found.window_exponent == pytest.approx(0.08, abs=0.01)
+
+
+def test_the_error_of_a_codec_covers_how_much_runs_differ() -> None:
+    for noise in (0.02, 0.1):
+        noisy = coded_runs(noise)
+        found = fit_learning_curve([point for run in noisy for point in run])
+        errors = codec_errors(found, noisy)
+        assert 0.3 * noise < errors[INT8] < 3 * noise
+        for coding, true in ((INT8, 1.04), (TOPK, 1.5)):
+            assert abs(factors(found)[coding] / true - 1) < 4 * errors[coding]
+
+
+def test_an_error_is_unknown_where_there_are_no_more_runs_than_terms() -> None:
+    plain, coded = coded_runs()[1], coded_runs()[-4]
+    assert codec_errors(fit_learning_curve([*plain, *coded]), [plain, coded]) == {}
+
+
+def test_a_codec_is_never_taken_to_help() -> None:
+    points = [
+        LossPoint(k, 1.0, 2, TRUE.loss(k, 1.0, 2) * better, 1, codings)
+        for k in range(1, 9)
+        for better, codings in ((1.0, ()), (0.9, (INT8,)))
+    ]
+    assert factors(fit_learning_curve(points)) == {INT8: pytest.approx(1.0)}
+
+
+def test_a_codec_that_never_varies_alone_is_refused() -> None:
+    every = [point for run in coded_runs() for point in run]
+    only_coded = [point for point in every if point.codings == (INT8,)]
+    with pytest.raises(pt.InputError, match="gradients as int8: runs with it and without it differ in something else"):
+        fit_learning_curve(only_coded)
+    without_windows = [point for point in every if point.window == 1 or point.codings]
+    with pytest.raises(pt.InputError, match=r"differences as topk:0\.01"):
+        fit_learning_curve(without_windows)
+
+
+def test_runs_that_others_cannot_predict_are_not_counted() -> None:
+    every = coded_runs()
+    found, fewer = cross_validation_error(every), cross_validation_error(every[:-1])
+    assert found is not None
+    assert fewer is not None
+    assert (found.runs, fewer.runs) == (12, 10)  # one is the only run with topk, and without it there is one with int8

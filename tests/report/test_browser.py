@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from palmette.report.build import build_report
 from palmette.report.entry import read_entries
 from palmette.report.live_run import LiveRun
 from palmette.report.live_server import LiveServer
+from palmette.spec.reading import money
 from tests.report.browsing import Opened, browser, opened
 from tests.report.folders import plan_file, run_folder, tree
 from tests.report.test_page import NASTY
@@ -221,3 +223,11 @@ def test_a_live_page_follows_the_run_to_its_end(chromium: Any, tmp_path: Path) -
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_money_reads_as_everywhere_else(shown: Opened) -> None:
+    script = files("palmette.report").joinpath("assets", "base.js").read_text(encoding="utf-8")
+    told = script.partition("const money = ")[2].partition("\n};")[0] + "\n}"
+    amounts = [0.0, 1.43e-7, 2.92e-6, 0.0000445, 0.0123, 0.5, 1.0, 1234.5]
+    shown_as = shown.page.evaluate(f"{amounts}.map((each) => ({told})(each, 'EUR'))")
+    assert shown_as == [money(each, "EUR") for each in amounts]

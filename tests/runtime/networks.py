@@ -160,6 +160,11 @@ def large_digits() -> list[tuple[Tensor, int]]:
     return _digits(range(5, 10))[:300]
 
 
+def turned_digits() -> list[tuple[Tensor, int]]:
+    """The digits from 0 to 4, upside down."""
+    return [(image.flip(1, 2), label) for image, label in small_digits()]
+
+
 def _digits(kept: range) -> list[tuple[Tensor, int]]:
     part = load_data("digits", (1, 8, 8)).train
     return [sample for k in range(len(part)) if (sample := part[k])[1] in kept]

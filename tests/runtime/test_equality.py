@@ -13,7 +13,7 @@ from torch import nn
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
-from palmette.spec.plan import Phase
+from palmette.spec.plan import Order, Phase
 from tests.cost.random_trees import random_cluster, random_phase
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.rig import Rig, Toy, off, random_layers, relatively_off
@@ -76,19 +76,29 @@ def test_any_tree_of_a_network_with_frozen_weights_equals_one_process(seed: int)
         assert all(torch.equal(found[name], before[name]) for name in frozen)
 
 
+TURNS: list[Order] = ["1f1b", "zero-bubble"]
+
+
+@pytest.mark.parametrize("order", TURNS)
 @pytest.mark.parametrize("seed", mostly_thorough(range(8), 4))
-def test_any_tree_in_turns_equals_one_process(seed: int) -> None:
+def test_any_tree_in_turns_equals_one_process(seed: int, order: Order) -> None:
     rig, tree, known = random_rig(seed)
-    assert_equal(rig, tree.model_copy(update={"order": "1f1b"}), known, 8)
+    assert_equal(rig, tree.model_copy(update={"order": order}), known, 8)
 
 
-def test_a_pipeline_of_microbatches_in_turns_equals_one_process() -> None:
+def pipeline(order: Order, **more: object) -> Phase:
+    """A chain over three nodes, two layers on the second, for each of four microbatches."""
     parts = []
     for m in range(4):
-        parts += [source("a", 2, f"a{m}"), instance(f"a{m}", 1, 1, "a", f"b{m}"), instance(f"b{m}", 2, 2, "b", f"c{m}")]
-        parts.append(instance(f"c{m}", 3, 3, "c"))
-    rig = Rig(random_layers(random.Random(3), 3), (5,), options=Options(lr=0.05, dtype="float64"))
-    assert_equal(rig, phase(*parts, order="1f1b"), three())
+        parts += [source("a", 2, f"a{m}"), instance(f"a{m}", 1, 1, "a", f"b{m}"), instance(f"b{m}", 2, 3, "b", f"c{m}")]
+        parts.append(instance(f"c{m}", 4, 4, "c", **more))
+    return phase(*parts, order=order)
+
+
+@pytest.mark.parametrize("order", TURNS)
+def test_a_pipeline_of_microbatches_in_turns_equals_one_process(order: Order) -> None:
+    rig = Rig(random_layers(random.Random(3), 4), (5,), options=Options(lr=0.05, dtype="float64"))
+    assert_equal(rig, pipeline(order), three())
 
 
 @pytest.mark.slow

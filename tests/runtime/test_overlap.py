@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,15 @@ from torch import nn
 from palmette.cost import buckets
 from palmette.cost.check import check
 from palmette.cost.operations import iteration
-from palmette.cost.steps import Kind
+from palmette.cost.steps import Kind, Piece
+from palmette.runtime.phase_programs import channels_of, leading_channels, parts_of
 from palmette.spec.cluster import Cluster
 from palmette.spec.exchange import known_exchange
 from palmette.spec.plan import Phase
 from tests.cost.small import cluster, instance, link, node, phase, plan, source
 from tests.runtime.rig import Rig, Weights
 from tests.runtime.test_equality import images, random_rig
-from tests.runtime.test_exchange import REPLICAS, wide, world
+from tests.runtime.test_exchange import REPLICAS, random_owners, wide, with_shapes, world
 from tests.runtime.trees import Forest
 from tests.thorough import mostly_thorough
 
@@ -98,7 +100,8 @@ def even() -> Rig:
     return Rig([nn.Linear(8, 8) for _ in range(3)], (8,))
 
 
-def test_buckets_leave_last_layers_first_and_are_updated_one_by_one() -> None:
+def test_buckets_leave_last_layers_first_and_are_updated_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "MOST_BUCKETS", 3)
     evaluator = even().evaluator(world())
     made = iteration(overlapped(phase(*REPLICAS)), evaluator.sizes(), evaluator.routes)
     pushes = [step.layers for step in made.steps if step.kind is Kind.PUSH and step.node == "b"]
@@ -109,6 +112,63 @@ def test_buckets_leave_last_layers_first_and_are_updated_one_by_one() -> None:
         if step.kind is Kind.PUSH:
             (need,) = step.after
             assert (made.steps[need].kind, made.steps[need].layers) == (Kind.BACKWARD, step.layers)
+
+
+def test_a_large_bucket_leaves_in_pieces_one_behind_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "MOST_BUCKETS", 5)
+    evaluator = even().evaluator(world())
+    made = iteration(overlapped(phase(*REPLICAS)), evaluator.sizes(), evaluator.routes)
+    for kind, ends in ((Kind.PUSH, ("b", "a")), (Kind.PULL, ("a", "b"))):
+        sent = [k for k, step in enumerate(made.steps) if step.kind is kind and (step.node, step.to) == ends]
+        told = [(made.steps[number].layers[0][0], made.steps[number].piece) for number in sent]
+        assert told == [(layer, Piece(number, 2)) for layer in (3, 2, 1) for number in (0, 1)]
+        assert [made.steps[number].behind for number in sent] == [None, *sent[:-1]]
+    halves = [size for step, size in zip(made.steps, made.size_bytes, strict=True) if step.kind is Kind.PUSH]
+    assert set(halves) == {evaluator.sizes().exchanged_bytes([(1, 1)]) / 2}
+    updates = [step.layers for step in made.steps if step.kind is Kind.UPDATE and step.node == "b"]
+    assert updates == [((3, 3),), ((2, 2),), ((1, 1),)]
+
+
+def test_messages_that_leave_in_turn_have_one_connection_in_each_direction() -> None:
+    """Else TCP would let them share the link, and all would arrive at the same time."""
+    parts = parts_of(overlapped(phase(*REPLICAS)), even().evaluator(world()))
+    known, leading = channels_of(parts), leading_channels(parts)
+    rows: dict[tuple[str, str], set[int]] = {}
+    for number, channel in known.items():
+        rows.setdefault(channel[1:], set()).add(leading.get(number, number))
+    assert rows.keys() == {("b", "a"), ("c", "a"), ("a", "b"), ("a", "c")}
+    assert all(len(first) == 1 for first in rows.values())
+    assert leading_channels(parts_of(phase(*REPLICAS), even().evaluator(world()))) == {}
+
+
+@pytest.mark.parametrize("seed", mostly_thorough(range(12), 4))
+def test_the_estimate_counts_the_bytes_of_pieces(seed: int) -> None:
+    rig, tree, known = random_owners(seed)
+    rig.options = replace(rig.options, dtype="float32")
+    rig.trained(overlapped(tree), known, iterations=1)
+    evaluator = with_shapes(rig, known)
+    made = iteration(overlapped(tree), evaluator.sizes(), evaluator.routes)
+    transfers = [(step, size) for step, size in zip(made.steps, made.size_bytes, strict=True) if step.to is not None]
+    for channel, sent in rig.wire.sizes.items():
+        step, size = transfers[channel.number]
+        if step.kind in (Kind.PUSH, Kind.PULL):
+            assert size == pytest.approx(sent, rel=1e-12), step
+
+
+def test_what_a_codec_left_out_goes_with_pieces(tmp_path: Path) -> None:
+    """A run with a codec that goes on without one: the same weights with and without overlap."""
+
+    def trained(name: str, tree: Phase) -> Weights:
+        (tmp_path / name).mkdir()
+        coded = Forest(wide(), phase(*REPLICAS, exchange={"codec": "topk", "ratio": 0.2}), world(), tmp_path / name)
+        coded.watch = lambda training, update: training.stop() if update.iteration == 3 else None
+        coded.trained(iterations=8)
+        return Forest(wide(), tree, world(), tmp_path / name).trained(resume=True, iterations=8)[1]
+
+    found = trained("pieces", overlapped(phase(*REPLICAS)))
+    assert _equal(trained("plain", phase(*REPLICAS)), found)
+    (tmp_path / "whole").mkdir()
+    assert not _equal(Forest(wide(), phase(*REPLICAS), world(), tmp_path / "whole").trained(iterations=8)[1], found)
 
 
 def test_small_layers_share_a_bucket_and_a_lone_node_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +182,9 @@ def test_small_layers_share_a_bucket_and_a_lone_node_has_none(monkeypatch: pytes
     assert sum(step.kind is Kind.BACKWARD for step in made.steps) == 2
 
 
-def test_the_clock_hides_the_exchange_behind_backward() -> None:
+def test_the_clock_hides_the_exchange_behind_backward(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three layers of equal bytes and times on a link on which a bucket takes as long as the backward of a layer."""
+    monkeypatch.setattr(buckets, "MOST_BUCKETS", 3)
     rig = even()
     known = cluster(link("a", "b"), a=node(10), b=node(10))
     evaluator = rig.evaluator(known)
@@ -134,6 +195,10 @@ def test_the_clock_hides_the_exchange_behind_backward() -> None:
     evaluator.profile = evaluator.profile.model_copy(update={"nodes": slow})
     assert evaluator.price(tree).iteration_s == pytest.approx(3 * size + 3 * size + 3 * size)
     assert evaluator.price(overlapped(tree)).iteration_s == pytest.approx(3 * size + size + size)
+    monkeypatch.setattr(buckets, "MOST_BUCKETS", 12)
+    pieces = rig.evaluator(known)
+    pieces.profile = evaluator.profile
+    assert pieces.price(overlapped(tree)).iteration_s == pytest.approx(3 * size + size + size / 4)
 
 
 def test_overlap_apart_from_step_is_refused() -> None:

@@ -11,7 +11,8 @@ import palmette as pt
 from palmette.errors import InputError
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
-from palmette.spec.link_trace import BandwidthTrace, read_trace
+from palmette.spec.link_csv import read_trace
+from palmette.spec.link_trace import BandwidthTrace
 
 CLUSTER = """
 nodes:
@@ -57,11 +58,17 @@ def test_one_direction_counts_for_both_where_there_is_no_other(tmp_path: Path) -
         ("seconds,down\n0,1\n", "line 1"),
         ("time_s,down_bps\n0,1\n1,fast\n", "line 3"),
         ("time_s,down_bps\n0,1\n1\n", "line 3"),
-        ("time_s,down_bps\n1,5\n", "time_s[0]"),
-        ("time_s,down_bps\n0,5\n0,6\n", "time_s[1]"),
+        ("time_s,down_bps\n0,5\n0,6\n", "line 3: 0,6: expected time_s more than 0"),
+        ("time_s,down_bps\n0,5\n2,6\n1,6\n", "line 4: 1,6: expected time_s more than 2"),
         ("time_s,down_bps\n0,0\n", "down_bps"),
-        ("time_s,down_bps\n0,-4\n", "down_bps[0]"),
-        ("time_s,down_bps\n", "time_s"),
+        ("time_s,down_bps\n0,-4\n", "line 2: 0,-4: expected down_bps from 0"),
+        ("time_s,down_bps\n0,1\n1,nan\n", "line 3: 1,nan: expected down_bps from 0"),
+        ("time_s,down_bps\n0,1\n\n# a tunnel\n1,inf\n", "line 5: 1,inf: expected down_bps from 0"),
+        ("time_s,down_bps\nnan,1\n", "line 2: nan,1: expected time_s to be a number"),
+        ("time_s,down_bps,down_bps\n0,1,1\n", "line 1"),
+        ("time_s,down_bps,rsrp\n0,1,-80\n", "line 1"),
+        ("time_s,down_bps\n", "line 1: the last line: expected at least one row"),
+        ('time_s,down_bps\n0,"' + "1" * 200_000, "line 2"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused_with_its_place(rows: str, said: str, tmp_path: Path) -> None:
@@ -135,3 +142,30 @@ def test_robust_rates_hold_in_both_directions_at_once() -> None:
     assert found.periods(*rates, above=True)[0] >= 0.9 - 1e-9
     assert found.periods(*found.robust_bps(0.7), above=True)[0] == pytest.approx(0.7)
     assert found.robust_bps(0.7) == (10.0, 20.0)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "Time_S,DOWN_BPS,Up_bps\n0,8,2\n1,4,1\n",
+        " time_s , down_bps , up_bps \n 0 , 8 , 2 \n 1 , 4 , 1 \n",
+        "time_s,down_bps,up_bps\r\n0,8,2\r\n1,4,1\r\n",
+        "\ufefftime_s,down_bps,up_bps\n0,8,2\n1,4,1",
+        "# from a phone, down first\ntime_s,down_bps,up_bps\n0,8,2\n  # a tunnel\n1,4,1\n",
+        "time_s,up_bps,down_bps\n0,2,8\n1,1,4\n",
+        '"time_s","down_bps","up_bps"\n"0","8","2"\n"1","4","1"\n',
+        "time_s,down_bps,up_bps\n1700000000,8,2\n1700000001,4,1\n",
+    ],
+)
+def test_whatever_a_tool_writes_is_the_same_trace(rows: str, tmp_path: Path) -> None:
+    path = tmp_path / "link.csv"
+    path.write_text(rows, newline="")
+    assert read_trace(path) == BandwidthTrace(time_s=(0.0, 1.0), down_bps=(8.0, 4.0), up_bps=(2.0, 1.0))
+
+
+def test_one_row_is_a_link_that_does_not_change(tmp_path: Path) -> None:
+    path = tmp_path / "link.csv"
+    path.write_text("time_s,down_bps\n0,1000\n")
+    found = read_trace(path)
+    assert found.mean_bps == found.at(1e6) == found.robust_bps(0.9) == (1000.0, 1000.0)
+    assert list(found.changes(0.0)) == []

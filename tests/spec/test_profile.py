@@ -53,6 +53,10 @@ def changed(*path: Any, to: Any) -> Any:
             "nodes.cloud.forward_call_s: 4 values: expected 3, one per layer",
         ),
         (
+            changed("nodes", "phone", "backward_input_s", to=[0.0, 0.0, 9e9]),
+            "nodes.phone.backward_input_s[2]: 9000000000.0: expected at most 0.001, all of backward_s",
+        ),
+        (
             changed("variants", "0.5", "nodes", "phone", "update_s", to=[]),
             "variants.0.5.nodes.phone.update_s: 0 values: expected 3, one per layer",
         ),

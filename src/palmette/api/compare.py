@@ -60,7 +60,7 @@ def compare(
         InputError: the goal or the batch cannot be used.
     """
     from palmette.api.planning_inputs import planning_inputs
-    from palmette.plan.core.comparison import compare as compare_plans
+    from palmette.plan.core.comparison import compare_to_loss
     from palmette.plan.core.strategy import Task
 
     inputs = planning_inputs(
@@ -77,4 +77,4 @@ def compare(
         progress=progress,
     )
     task = Task(**inputs, seed=seed, epochs=epochs, input_as=input_as, overlap=overlap)
-    return compare_plans(task, options, progress=progress)
+    return compare_to_loss(task, options, progress)

@@ -30,6 +30,8 @@ def pilot(
     each_source: bool = False,
     windows: Sequence[int] = (1,),
     outer: OuterOptimizer | None = None,
+    exchange_codecs: Sequence[str] = (),
+    output_codecs: Sequence[str] = (),
     optimizer: str | OptimizerFactory | None = None,
     lr: float | None = None,
     seed: int = 0,
@@ -45,7 +47,7 @@ def pilot(
     trust_code: bool = False,
     progress: Callable[[PilotProgress], None] = lambda _: None,
 ) -> Learning:
-    """The learning curve of a network, through short real runs that vary data, replicas and windows.
+    """The learning curve of a network, through short real runs that vary data, replicas, windows and codecs.
 
     Runs that the folder has already are not made again, and one that was interrupted continues. A script that calls
     this guards its main part with ``if __name__ == "__main__"``.
@@ -63,6 +65,8 @@ def pilot(
         each_source: also train on each source alone, where sources name data, to learn what their samples are worth.
         windows: steps that the most replicas take before they average their weights; 1 is ``step``.
         outer: what updates with the mean difference after longer windows; without it, the mean is what remains.
+        exchange_codecs: of gradients and, with longer ``windows``, of differences, as ``plan`` takes them.
+        output_codecs: of layer outputs: ``"int8"`` or ``"int4"``.
         optimizer: the recipe's if not given, else SGD; the same counts for the runs of later plans.
         lr: the learning rate.
         seed: of weights and batches.
@@ -92,6 +96,8 @@ def pilot(
     from palmette.control.run.recipes import requested_recipe
     from palmette.control.run.request import options_of_beginning
     from palmette.control.run.trust import cluster_code, refuse_untrusted
+    from palmette.spec.codec import known_codec
+    from palmette.spec.exchange import known_exchange
     from palmette.spec.files import write_text
     from palmette.zoo.recipes.objects import recipe_from_objects
     from palmette.zoo.recipes.recipe import Recipe
@@ -126,6 +132,8 @@ def pilot(
             each_source=each_source,
             windows=tuple(windows),
             outer=outer,
+            exchange_codecs=tuple(map(known_exchange, exchange_codecs)),
+            output_codecs=tuple(map(known_codec, output_codecs)),
         ),
         engine=engine,
         transport=transport,

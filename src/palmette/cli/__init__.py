@@ -2,6 +2,7 @@
 
     app         the commands put together
     options     options that several commands take
+    parsing     their values as people type them
     passphrase  asked for, or read from a file
     signals     what Ctrl-C does while something trains
     show        results as people see them

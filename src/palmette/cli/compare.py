@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 from palmette.cli.run_places import HolderName, HubKeys, LimitsAt, limited_at_hub
 
 
@@ -52,12 +53,12 @@ def compare(
 
     known = opt.profile_or_recipe(profile, recipe, lora, rank)
     assert known is not None
-    with opt.naming(cluster, "nodes"), profile_progress(quiet or json_) as progress:
+    with opt.naming(cluster, "nodes"), profile_progress(quiet or json_, "") as progress:
         found = pt.compare(
             profile=known,
             cluster=limited_at_hub(pt.load_cluster(cluster), at, keys, name),
             batch=batch,
-            goal=opt.parse_goal("time" if goal is None else goal, deadline, iteration_deadline, loss),
+            goal=parsing.parse_goal("time" if goal is None else goal, deadline, iteration_deadline, loss),
             optimizer=optimizer,
             accumulate=accumulate,
             dtype=dtype,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 from palmette.errors import RunError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def collect_curves(
         f2=_distinct("f2", f2, float),
         last=last,
     )
-    recipe = CurveRecipe(model=model, data=data, batch=batch, lr=lr, input_shape=opt.parse_shape(input_shape))
+    recipe = CurveRecipe(model=model, data=data, batch=batch, lr=lr, input_shape=parsing.parse_shape(input_shape))
     new, total = _collect(output, recipe, grid, jobs, quiet or json_)
     if json_:
         print_json({"file": str(output), "new": new, "curves": total})
@@ -107,5 +108,5 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _distinct(argument: str, text: str, kind: type[opt.N]) -> tuple[opt.N, ...]:
-    return tuple(dict.fromkeys(opt.parse_numbers(argument, text, kind)))
+def _distinct(argument: str, text: str, kind: type[parsing.N]) -> tuple[parsing.N, ...]:
+    return tuple(dict.fromkeys(parsing.parse_numbers(argument, text, kind)))

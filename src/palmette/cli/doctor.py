@@ -36,13 +36,13 @@ def doctor(
     """
     from palmette.api import load_cluster
     from palmette.cli.show.console import print_json
-    from palmette.control.doctor import examine, examine_hosts, examine_workers
+    from palmette.control.doctor import examine, examine_hosts, examine_hub
 
     found = {"this machine": examine(keys)}
     if cluster is not None:
         found |= examine_hosts(list(load_cluster(cluster).nodes))
     if at is not None:
-        found |= examine_workers(hub_runs(at, keys, name).workers())
+        found |= examine_hub(lambda: hub_runs(at, keys, name).workers())
     if json_:
         print_json({"machines": {name: [each.as_json() for each in findings] for name, findings in found.items()}})
     else:

@@ -41,8 +41,8 @@ def hub(
     from palmette.control.hub.queue import HubPlace, RunQueue
     from palmette.control.run.folder import owned
     from palmette.runtime.engines.hub.allowed import allowed_names
+    from palmette.runtime.engines.hub.open_hubs import close_hubs, open_hub
     from palmette.runtime.engines.hub.renewal import renew_hub
-    from palmette.runtime.engines.hub.server import close_hubs, open_hub
     from palmette.runtime.transports.keys.folder import Keys
 
     allowed = replace(allowed_names(allow or (), data or ()), command="hub")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from palmette.zoo.cluster_template import ClusterTemplate
 
 TIERS = ("device", "edge", "cloud")
+ENGINES = ("local", "ray", "hub")  # the names alone: their registry needs torch, and this command does not
 STDIN = "stdin"
 QUESTIONS = {
     "devices": "How many devices (phones, boards) take part",
@@ -132,6 +133,8 @@ def init(
         "stream": stream,
         "storage": storage,
     }
+    if engine not in ENGINES:
+        raise InputError(ArgumentFault("engine", engine, expected_name(engine, "engine", list(ENGINES))))
     if file.exists() and not force:
         raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
     run: dict[str, str] = {}

@@ -1,14 +1,12 @@
-"""Options that several commands take, how their values are parsed, and how their faults are named."""
+"""Options that several commands take, and how their faults are named."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,13 +14,8 @@ from palmette.errors import ArgumentFault, InputError, PalmetteError
 from palmette.spec.limits import MOST_DILATION, MOST_SEED
 
 if TYPE_CHECKING:
-    from palmette.spec.goal import Goal
     from palmette.spec.profile import Profile
 
-# A sample of 400 MB; far beyond what is meant, and before memory runs out.
-MOST_NUMBERS = 10**8
-
-N = TypeVar("N", int, float)
 DATA_KINDS = "cifar10:FOLDER, folder:DIR, csv:FILE, tokens:FILE, hf:DIR or package.module:callable"
 
 ClusterFile = Annotated[
@@ -51,7 +44,10 @@ Problem = Annotated[
     Path | None,
     typer.Option("--problem", help="Tables of models, nodes, costs and losses, for PACT (JSON).", show_default=False),
 ]
-Lossy = Annotated[bool, typer.Option("--lossy", help="Allow layer outputs to be sent as 8-bit integers.")]
+Lossy = Annotated[
+    bool,
+    typer.Option("--lossy", help="Allow 8-bit layer outputs and, with --loss, codecs that the learning curve knows."),
+]
 Batch = Annotated[int, typer.Option("--batch", help="Samples per iteration.")]
 GoalText = Annotated[
     str | None,
@@ -230,123 +226,6 @@ def naming(file: Path | None, fields: str) -> Iterator[None]:
             replace(fault, file=str(file)) if file and fault.field.startswith(fields) and not fault.file else fault
             for fault in error.faults
         ) from None
-
-
-def parse_duration(argument: str, text: str) -> float:
-    """A duration in seconds.
-
-    Raises:
-        InputError: it is not a duration above 0 with a unit.
-    """
-    from palmette.spec.units import DURATION
-
-    try:
-        duration_s = DURATION.parse(text)
-    except ValueError as error:
-        raise InputError(ArgumentFault(argument, text, str(error))) from None
-    if not 0 < duration_s < float("inf"):
-        raise InputError(ArgumentFault(argument, text, "expected more than 0"))
-    return duration_s
-
-
-def parse_patience(text: str) -> float:
-    """A duration in seconds, which may be 0.
-
-    Raises:
-        InputError: it is none.
-    """
-    from palmette.spec.units import DURATION
-
-    try:
-        return DURATION.parse(text)
-    except ValueError as error:
-        raise InputError(ArgumentFault("patience", text, str(error))) from None
-
-
-def parse_goal(text: str, deadline: str | None, iteration_deadline: str | None, loss: float | None) -> Goal:
-    """The goal that options describe.
-
-    Raises:
-        InputError: one of them cannot be read.
-    """
-    from palmette.spec.goal import Goal, parse_weights
-
-    return Goal(
-        weights=parse_weights(text),
-        deadline_s=None if deadline is None else parse_duration("deadline", deadline),
-        iteration_deadline_s=(
-            None if iteration_deadline is None else parse_duration("iteration_deadline", iteration_deadline)
-        ),
-        loss=loss,
-    )
-
-
-def parse_shape(text: str | None) -> tuple[int, ...] | None:
-    """The shape of one sample, None where none is given.
-
-    Raises:
-        InputError: it is not whole numbers separated by commas.
-    """
-    if text is None:
-        return None
-    try:
-        shape = tuple(int(side) for side in text.split(","))
-    except ValueError:
-        shape = ()
-    if not shape or min(shape) < 1:
-        expected = "expected whole numbers of 1 or more, such as 3,32,32"
-        raise InputError(ArgumentFault("input_shape", text, expected))
-    if prod(shape) > MOST_NUMBERS:
-        expected = f"expected at most {MOST_NUMBERS:,} numbers per sample"
-        raise InputError(ArgumentFault("input_shape", text, expected))
-    return shape
-
-
-def parse_keywords(argument: str, text: str) -> dict[str, Any]:
-    """Options as in a call of a Python function, such as ``betas=(0.9, 0.95), eps=1e-6``.
-
-    Raises:
-        InputError: they cannot be read.
-    """
-    try:
-        call = ast.parse(f"options({text})", mode="eval").body
-        assert isinstance(call, ast.Call)
-        found = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg is not None}
-        if call.args or len(found) < len(call.keywords):
-            raise ValueError
-    except (SyntaxError, ValueError, AssertionError):
-        expected = "expected name=value, with commas between several, such as betas=(0.9, 0.95), eps=1e-6"
-        raise InputError(ArgumentFault(argument, text, expected)) from None
-    return found
-
-
-def parse_groups(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Options of the optimizer by pattern of weights, from texts such as ``*.bias: weight_decay=0``.
-
-    Raises:
-        InputError: one cannot be read.
-    """
-    groups = {}
-    for text in texts:
-        pattern, colon, options = text.partition(":")
-        if not colon or not pattern.strip():
-            expected = "expected a pattern and options, such as '*.bias: weight_decay=0'"
-            raise InputError(ArgumentFault("groups", text, expected))
-        groups[pattern.strip()] = parse_keywords("groups", options.strip())
-    return groups
-
-
-def parse_numbers(argument: str, text: str, kind: type[N]) -> tuple[N, ...]:
-    """Numbers separated by commas, in the order given.
-
-    Raises:
-        InputError: one is no number of that kind.
-    """
-    try:
-        return tuple(kind(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        numbers = "whole numbers" if kind is int else "numbers"
-        raise InputError(ArgumentFault(argument, text, f"expected {numbers} separated by commas")) from None
 
 
 def model_or_recipe(model: str | None, recipe: str | None, lora: str | None = None, rank: int | None = None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 from palmette.cli.signals import restored_signals, stop_on_signals
 from palmette.errors import RunError
 
@@ -49,6 +49,16 @@ def pilot(
     outer: Annotated[
         bool, typer.Option("--outer", help="Windows end with DiLoCo's outer optimizer instead of the mean.")
     ] = False,
+    exchange_codecs: Annotated[
+        str,
+        typer.Option(
+            "--exchange-codecs",
+            help="Codecs of gradients and, with --windows, of differences, e.g. bf16,int8,topk:0.01,lowrank:2.",
+        ),
+    ] = "none",
+    output_codecs: Annotated[
+        str, typer.Option("--output-codecs", help="Codecs of layer outputs, where networks are cut, e.g. int8.")
+    ] = "none",
     optimizer: opt.OptimizerNameIfGiven = None,
     lr: opt.LearningRate = None,
     lora: opt.Lora = None,
@@ -68,7 +78,7 @@ def pilot(
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Learn how the loss of a network falls with epochs, data, replicas and windows, by short real runs.
+    """Learn how the loss of a network falls with epochs, data, replicas, windows and codecs, by short real runs.
 
     Runs use this machine at full speed, or the hosts of a Ray cluster; nothing is emulated, since the loss does not
     depend on it. After Ctrl-C, the same command continues where it stopped.
@@ -83,21 +93,25 @@ def pilot(
     from palmette.control.run.recipes import requested_recipe
     from palmette.control.run.request import options_of_beginning
     from palmette.control.run.trust import cluster_code, refuse_untrusted
+    from palmette.spec.codec import known_codec
+    from palmette.spec.exchange import known_exchange
     from palmette.spec.files import write_text
     from palmette.spec.sync import USUAL_OUTER
 
-    named, shape = opt.model_or_recipe(model, recipe, lora, rank), opt.parse_shape(input_shape)
+    named, shape = opt.model_or_recipe(model, recipe, lora, rank), parsing.parse_shape(input_shape)
     request = PilotRequest(
         model=named,
         data=data,
         batch=batch,
         epochs=epochs,
         grid=PilotGrid(
-            fractions=opt.parse_numbers("fractions", fractions, float),
-            replicas=opt.parse_numbers("replicas", replicas, int),
+            fractions=parsing.parse_numbers("fractions", fractions, float),
+            replicas=parsing.parse_numbers("replicas", replicas, int),
             each_source=each_source,
-            windows=opt.parse_numbers("windows", windows, int),
+            windows=parsing.parse_numbers("windows", windows, int),
             outer=USUAL_OUTER if outer else None,
+            exchange_codecs=tuple(map(known_exchange, parsing.parse_words(exchange_codecs))),
+            output_codecs=tuple(map(known_codec, parsing.parse_words(output_codecs))),
         ),
         engine=engine,
         transport=transport,
@@ -153,28 +167,21 @@ def _run(made: Pilot, quiet: bool) -> Learning:
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[PilotProgress], None]]:
-    """A bar on stderr where that is a terminal, else a line for each run."""
+    """A bar on stderr where that is a terminal."""
     from palmette.control.progress.style import shown_bar
 
     with shown_bar(quiet) as bar:
-        task, said = bar.add_task("pilot", total=1.0), 0
-
-        def watch(now: PilotProgress) -> None:
-            nonlocal said
-            what = f"run {now.run} of {now.runs}: {now.setting.name}"
-            if now.run > said and not quiet and bar.disable:
-                left = "" if now.left_s is None else f"; about {now.left_s:.0f} s left"
-                print(f"palmette: {what}{left}", file=sys.stderr)
-            said = now.run
-            bar.update(task, description=what, completed=now.done)
-
-        yield watch
+        task = bar.add_task("pilot", total=1.0)
+        yield lambda now: bar.update(
+            task, description=f"run {now.run} of {now.runs}: {now.setting.name}", completed=now.done
+        )
 
 
 def _show(found: Learning, folder: Path, cluster: Path, batch: int) -> None:
     from palmette.cli.show.learning_curve import show_curve
 
-    show_curve(found, "the same command with other --fractions, --replicas, --windows or --epochs")
+    varied = ("--fractions", "--replicas", "--windows", "--exchange-codecs", "--output-codecs", "--epochs")
+    show_curve(found, f"the same command with other {', '.join(varied[:-1])} or {varied[-1]}")
     next_ = f"palmette plan righttrain --cluster {cluster} --profile {folder / 'profile.json'}"
     next_ += f" --learning {folder / 'learning.json'} --batch {batch} --loss LOSS --deadline TIME"
     print(f"{folder / 'learning.json'}: written. Next: {next_}")

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 from palmette.cli.run_places import HolderName, HubKeys, LimitsAt, limited_at_hub
 from palmette.errors import ArgumentFault, InputError
 
@@ -203,6 +204,7 @@ def _make_plan(  # one argument per option
     """Make a plan and print it, or write it to a file."""
     import palmette as pt
     from palmette.cli.show.plan import show_plan
+    from palmette.cli.show.planning_progress import planning_progress
     from palmette.cli.show.profile_progress import profile_progress
     from palmette.runtime.options import checked_precision
     from palmette.spec.files import write_text
@@ -210,13 +212,18 @@ def _make_plan(  # one argument per option
 
     if at is not None and cluster is None:
         raise InputError(ArgumentFault("at", at, "limits are those of a cluster's nodes; expected --cluster with it"))
-    with opt.naming(cluster, "nodes"), profile_progress(quiet or json_ or recipe is None) as progress:
+    silent = quiet or json_
+    with (
+        opt.naming(cluster, "nodes"),
+        planning_progress(silent or recipe is not None, kind.name),
+        profile_progress(silent or recipe is None) as progress,
+    ):
         made = pt.plan(
             kind.name,
             profile=opt.profile_or_recipe(profile, recipe, lora, rank, needed=kind.needs_profile),
             cluster=limited_at_hub(pt.load_cluster(cluster), at, keys, name) if cluster else None,
             batch=batch,
-            goal=opt.parse_goal(kind.default_goal if goal is None else goal, deadline, iteration_deadline, loss),
+            goal=parsing.parse_goal(kind.default_goal if goal is None else goal, deadline, iteration_deadline, loss),
             optimizer=optimizer,
             accumulate=accumulate,
             dtype=dtype,

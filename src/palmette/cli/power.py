@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 
 power = typer.Typer(
     no_args_is_help=True,
@@ -97,7 +98,7 @@ def sample_command(
     from palmette.measure.power_sampling import sample_power
     from palmette.spec.files import write_text
 
-    duration_s, every_s = opt.parse_duration("for", duration), opt.parse_duration("every", every)
+    duration_s, every_s = parsing.parse_duration("for", duration), parsing.parse_duration("every", every)
     rows = sample_power(open_meter(meter), duration_s, every_s, time.sleep)
     text = io.StringIO()
     names = dict.fromkeys(name for row in rows for name in row)

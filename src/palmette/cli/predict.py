@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _rows(forecast: Any) -> list[dict[str, float]]:
 
 
 def _losses(argument: str, text: str) -> tuple[float, ...]:
-    found = opt.parse_numbers(argument, text, float)
+    found = parsing.parse_numbers(argument, text, float)
     wrong = [value for value in found if not 0 <= value < float("inf")]
     if wrong or not found:
         raise InputError(ArgumentFault(argument, wrong[0] if wrong else "none", "expected finite numbers of 0 or more"))

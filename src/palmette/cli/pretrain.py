@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
+    from palmette.control.pretrain.progress import PretrainProgress
     from palmette.spec.measurements import Measurements
 
 
@@ -101,14 +105,13 @@ def pretrain(
         keys=None if keys is None else str(keys),
         listen=listen,
         insecure=insecure,
-        input_shape=opt.parse_shape(input_shape),
+        input_shape=parsing.parse_shape(input_shape),
         meter=None if meter is None else open_meter(meter),
         power=None if power is None else load(PowerModel, power),
         options=pretrain_options(named, optimizer=optimizer, lr=lr, seed=seed),
     )
-    with opt.naming(cluster, "nodes"):
-        pretrainer = Pretrainer(known, request, _folder(output), _ignore if quiet or json_ else _print_progress, _warn)
-        made = pretrainer.run()
+    with opt.naming(cluster, "nodes"), _shown_progress(quiet or json_) as progress:
+        made = Pretrainer(known, request, _folder(output), progress, _warn).run()
     write_text(output, made.to_json())
     if json_:
         print(made.to_json(), end="")
@@ -133,12 +136,22 @@ def _parse_bandwidth(text: str) -> float:
     return bps
 
 
-def _ignore(_: str) -> None:
-    pass
+@contextmanager
+def _shown_progress(quiet: bool) -> Iterator[Callable[[PretrainProgress], None]]:
+    """A bar on stderr where that is a terminal."""
+    from palmette.control.progress.style import shown_bar
 
+    with shown_bar(quiet) as bar:
+        task, training = bar.add_task("starting", total=1.0), False
 
-def _print_progress(what: str) -> None:
-    print(what, file=sys.stderr)
+        def watch(now: PretrainProgress) -> None:
+            nonlocal training
+            if now.expected_s is not None and not training:
+                training = True
+                bar.reset(task)  # measuring layers went at another speed
+            bar.update(task, description=now.what, completed=now.done, expected_s=now.expected_s)
+
+        yield watch
 
 
 def _warn(what: str) -> None:

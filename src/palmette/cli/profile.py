@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def profile(
     from palmette.spec.files import write_text
     from palmette.spec.plan import known_input_as
 
-    fractions, shape = _parse_fractions(variants), opt.parse_shape(input_shape)
+    fractions, shape = _parse_fractions(variants), parsing.parse_shape(input_shape)
     known = pt.load_cluster(cluster)
     named = opt.model_or_recipe(model, recipe, lora, rank)
     if write_cluster is not None:

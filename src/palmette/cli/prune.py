@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 
 
 def prune(
@@ -46,7 +47,7 @@ def prune(
         compress=known_compression(compress),
         data=data,
         model=model,
-        input_shape=opt.parse_shape(input_shape),
+        input_shape=parsing.parse_shape(input_shape),
         seed=seed,
         trust_code=trust_code,
     )

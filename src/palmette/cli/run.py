@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli import parsing
 from palmette.cli.run_places import HolderName
 from palmette.cli.signals import restored_signals, stop_on_signals
 from palmette.errors import ArgumentFault, Diverged, Fault, InputError, RunError, shown
@@ -223,7 +224,7 @@ def run(
         insecure=insecure,
         listen=listen,
         keep_samples=None if keep_samples is None else str(keep_samples.absolute()),
-        input_shape=opt.parse_shape(input_shape),
+        input_shape=parsing.parse_shape(input_shape),
         cluster_file=None if cluster is None else str(cluster.absolute()),
         replan=replan,
         allow_data_loss=allow_data_loss,
@@ -232,7 +233,7 @@ def run(
         track=tuple(track or ()),
         meter=tuple(meter or ()),
         trace=trace,
-        patience_s=opt.parse_patience(patience),
+        patience_s=parsing.parse_patience(patience),
         options=training_options(
             requested_recipe(known.model, recipe),
             optimizer=optimizer,
@@ -240,8 +241,8 @@ def run(
             weight_decay=weight_decay,
             momentum=momentum,
             nesterov=nesterov,
-            optimizer_options=optimizer_options and opt.parse_keywords("optimizer_options", optimizer_options),
-            groups=groups and opt.parse_groups(groups),
+            optimizer_options=optimizer_options and parsing.parse_keywords("optimizer_options", optimizer_options),
+            groups=groups and parsing.parse_groups(groups),
             schedule=schedule,
             warmup=warmup,
             clip_norm=clip_norm,
@@ -308,8 +309,8 @@ def _refuse_other_options(session: TrainingSession, folder: Path, context: typer
 
 _RECORDED: Mapping[str, Callable[[Any], Any]] = {
     "optimizer": lambda value: value if ":" in value else value.lower(),
-    "optimizer_options": lambda value: json.loads(json.dumps(opt.parse_keywords("optimizer_options", value))),
-    "groups": lambda value: json.loads(json.dumps(opt.parse_groups(value))),
+    "optimizer_options": lambda value: json.loads(json.dumps(parsing.parse_keywords("optimizer_options", value))),
+    "groups": lambda value: json.loads(json.dumps(parsing.parse_groups(value))),
 }
 """From an option's value to how a run records it, where that is not the same."""
 

@@ -135,7 +135,7 @@ def _plan(asked: UpRequest, profile: Profile, quiet: bool) -> Plan:
         plan = pt.load_plan(folder.file(PLAN))
         _say(quiet, folder.file(PLAN), "kept")
     else:
-        with opt.naming(asked.cluster_file or asked.file, "nodes"), profile_progress(quiet) as progress:
+        with opt.naming(asked.cluster_file or asked.file, "nodes"), profile_progress(quiet, "") as progress:
             found, plan = decide(asked, profile, progress)
         folder.write(COMPARISON, json.dumps(comparison_json(found), indent=1) + "\n", made_from)
         folder.write(PLAN, plan.to_json(), made_from)

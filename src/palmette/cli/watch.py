@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import tempfile
 import time as clock
 import webbrowser
@@ -64,6 +65,7 @@ def _followed(run: Path, place: RunPlace) -> Iterator[LiveRun]:
         return
     from palmette.cli.mirror import MirroredRun, RunMirror
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the copy does not stay
     with tempfile.TemporaryDirectory(prefix="palmette-watch-") as folder:
         yield MirroredRun(RunMirror(place, found.run, Path(folder)))
 

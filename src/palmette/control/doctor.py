@@ -10,6 +10,7 @@ import datetime as dt
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import socket
 import sys
@@ -67,8 +68,10 @@ def examine_hosts(nodes: Sequence[str]) -> dict[str, list[Finding]]:
         InputError: Ray or its cluster is missing, or a node has no host.
         RunError: a host is lost meanwhile.
     """
-    from palmette.runtime.engines.ray.hosts import Hosts
-
+    try:
+        from palmette.runtime.engines.ray.hosts import Hosts
+    except ModuleNotFoundError as error:
+        return {"hosts of the cluster": [_not_looked_at("hosts", error)]}
     return Hosts(nodes).each(nodes, examine)
 
 
@@ -77,11 +80,25 @@ def examine_workers(workers: Iterable[WorkerEntry]) -> dict[str, list[Finding]]:
     return {each.node: list(_worker(each)) for each in workers}
 
 
+def examine_hub(workers: Callable[[], Iterable[WorkerEntry]]) -> dict[str, list[Finding]]:
+    """What is known of the workers of a hub that is asked for them; that this machine cannot ask is a finding, too."""
+    try:
+        return examine_workers(workers())
+    except ModuleNotFoundError as error:
+        return {"workers at the hub": [_not_looked_at("workers", error)]}
+
+
+def _not_looked_at(subject: str, error: ModuleNotFoundError) -> Finding:
+    return Finding(subject, "absent", f"not looked at: {error.name} is not installed", "pip install 'palmette[run]'")
+
+
 def _worker(worker: WorkerEntry) -> Iterator[Finding]:
     yield Finding("connection", "ok", f"since {worker.since[:16].replace('T', ' ')}")
+    from palmette.runtime.engines.hub.versions import were_tested
+
     for package, there in (("palmette", worker.palmette_version), ("torch", worker.torch_version)):
-        here, number = version(package), there.partition("+")[0]
-        same = _first_two(number) == _first_two(here)
+        here = version(package)
+        same = were_tested(there, here) if package == "torch" else _numbers(there)[:2] == _numbers(here)[:2]
         fix = (
             ""
             if same
@@ -91,28 +108,31 @@ def _worker(worker: WorkerEntry) -> Iterator[Finding]:
     yield Finding("limits", "ok", worker.limits.text() or "none")
 
 
-def _first_two(number: str) -> list[str]:
-    return number.split(".")[:2]
-
-
 def _python() -> Finding:
     return Finding("Python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
 
 
 def _torch() -> Finding:
-    tested = _pinned("torch")
+    tested, least = _required("torch", "=="), _required("torch", ">=")
     try:
         here = version("torch")
     except PackageNotFoundError:
         return Finding("torch", "absent", "not installed: enough to plan", "pip install 'palmette[run]' to train, too")
-    same = here.partition("+")[0] == tested
-    return Finding("torch", "ok" if same else "wrong", here, "" if same else f"pip install torch=={tested}")
+    if _numbers(here) < _numbers(least):
+        return Finding("torch", "wrong", here, f"pip install torch=={tested}")
+    same = _numbers(here) == _numbers(tested)
+    return Finding("torch", "ok", here if same else f"{here}, tests use {tested}")
 
 
-def _pinned(package: str) -> str:
-    """The version of a package that Palmette is tested with."""
+def _required(package: str, relation: str) -> str:
+    """The version of a package that Palmette asks for: ``==`` what tests use, ``>=`` the least."""
     needs = [each.partition(";")[0].strip() for each in requires("palmette") or ()]
-    return next((each.partition("==")[2] for each in needs if each.startswith(f"{package}==")), "")
+    return next(each.partition(relation)[2] for each in needs if each.startswith(f"{package}{relation}"))
+
+
+def _numbers(number: str) -> list[int]:
+    """``[2, 13, 0]`` of ``2.13.0+cpu``."""
+    return [int(each) for each in re.findall(r"\d+", number.partition("+")[0])]
 
 
 def _processor() -> Finding:
@@ -204,9 +224,12 @@ def _disk() -> Finding:
 
 
 def _certificates(folder: Path) -> Iterator[Finding]:
-    from palmette.runtime.transports.keys.folder import Keys
-    from palmette.runtime.transports.keys.pem import read_certificate
-
+    try:
+        from palmette.runtime.transports.keys.folder import Keys
+        from palmette.runtime.transports.keys.pem import read_certificate
+    except ModuleNotFoundError as error:
+        yield _not_looked_at("keys", error)
+        return
     try:
         expiring = {"authority": Keys(folder).authority()}
         for file in sorted((folder / "nodes").glob("*.crt")):

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError
+from palmette.predict.codec_errors import codec_errors
 from palmette.predict.learning_curve import LossPoint, cross_validation_error, fit_learning_curve, rms_error
 from palmette.predict.source_weights import SourceRun, fit_source_weights, weighted_points
 from palmette.report.run_files import MetricsRow, read_metrics
 from palmette.runtime.data.shards import own_data
+from palmette.spec.codec_term import codings_of
 from palmette.spec.files import load
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Phase, inputs_of
@@ -55,7 +57,8 @@ def learned_run(folder: Path) -> LearnedRun:
     fraction = sum(used.values()) / sum(owned.values())
     window = phase.window(iterations)
     passes = phase.epoch_passes
-    points = [LossPoint(k * passes, fraction, phase.replicas, loss, window) for k, loss in enumerate(losses, 1)]
+    common = (window, codings_of(phase))
+    points = [LossPoint(k * passes, fraction, phase.replicas, loss, *common) for k, loss in enumerate(losses, 1)]
     outer = phase.outer if window > 1 else None
     return LearnedRun(SourceRun(points, used, owned), phase.batch, _pilot_command(record), window, outer)
 
@@ -71,14 +74,18 @@ def learn(runs: Sequence[LearnedRun]) -> Learning:
     points = [weighted_points(run, weights) for run in taken]
     every = [point for run in points for point in run]
     curve, batches = fit_learning_curve(every), [float(run.batch) for run in runs]
+    errors, held_out = codec_errors(curve, points), cross_validation_error(points)
+    terms = [term.model_copy(update={"error": errors.get(term.coding)}) for term in curve.codecs]
     return curve.model_copy(
         update={
             "weights": weights,
             "outer": _common_outer(runs),
+            "codecs": tuple(terms),
             "fitted_on": curve.fitted_on | {"batch": (min(batches), max(batches))},
             "runs": len(runs),
             "fit_error": rms_error(curve, every),
-            "left_out_error": cross_validation_error(points),
+            "left_out_error": None if held_out is None else held_out.error,
+            "left_out_runs": None if held_out is None else held_out.runs,
         }
     )
 

@@ -3,6 +3,7 @@
 evaluate      the evaluator that every strategy uses
 sync          what a phase costs under each kind of ``sync``
 simulate      one iteration of a phase on the event clock
+prepared      its operations as the clock plays them, and several iterations in a row
 prices        what a phase costs, and each node's part of it
 estimate      the estimate that files and users see
 check         whether a plan can be executed
@@ -13,6 +14,7 @@ steps         the operations of an iteration: what they are
 operations    which operations an iteration has, without times
 passes        the forward and the backward pass of a tree
 order         the order in which a node computes its microbatches
+halves        backward in two halves, of which the second waits
 replicas      layers that several instances hold, where they meet, how their gradients do
 buckets       gradients that are sent during backward
 ring          replicas that average their gradients around a ring

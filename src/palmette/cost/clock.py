@@ -3,8 +3,8 @@
 A node runs calls in parallel while their CPU shares add up to at most its limit; the others queue, first
 come first served (ties in the order of the graph). A transfer shares its resources fairly with the others under way
 (see ``sharing``), or takes what they leave if it is in the background (``priorities``); its last bit arrives a latency
-later. It may hold nodes, which compute nothing meanwhile: it queues at them like a call that takes all of their CPU,
-and begins when it is its turn at each.
+later. One that is behind another begins when that one's last bit has left. It may hold nodes, which compute nothing
+meanwhile: it queues at them like a call that takes all of their CPU, and begins when it is its turn at each.
 """
 
 from __future__ import annotations
@@ -37,26 +37,38 @@ class Graph:
         self.path: list[Path] = []
         self.background: set[int] = set()
         self.holds: dict[int, tuple[int, ...]] = {}
+        self.behind: dict[int, int] = {}
 
     def add_call(self, after: Sequence[int], node: int, share: float) -> None:
         """Append computing on a node with a CPU share."""
         self._add(after, node, share, ())
 
     def add_transfer(
-        self, after: Sequence[int], path: Path, *, background: bool = False, holds: tuple[int, ...] = ()
+        self,
+        after: Sequence[int],
+        path: Path,
+        *,
+        background: bool = False,
+        holds: tuple[int, ...] = (),
+        behind: int | None = None,
     ) -> None:
         """Append a transfer over the resources of a path; one in the background gives way to those that are not.
 
-        The nodes that it holds compute nothing while its bits are carried.
+        The nodes that it holds compute nothing while its bits are carried. It begins once the transfer that it is
+        behind has left.
         """
+        if behind is not None:
+            self.behind[len(self.after)] = behind
         if background:
             self.background.add(len(self.after))
         if holds:
             self.holds[len(self.after)] = holds
         self._add(after, NOWHERE, 0.0, path)
 
-    def add_copy(self, other: Graph, number: int, after: Sequence[int]) -> None:
-        """Append an operation like one of another graph, after others."""
+    def add_copy(self, other: Graph, number: int, after: Sequence[int], begin: int) -> None:
+        """Append an operation like one of another graph, whose first has the number ``begin`` here, after others."""
+        if number in other.behind:
+            self.behind[len(self.after)] = begin + other.behind[number]
         if number in other.background:
             self.background.add(len(self.after))
         if number in other.holds:
@@ -94,6 +106,19 @@ class Graph:
     def needs(self) -> list[int]:
         """For each operation, how many it comes after."""
         return list(map(len, self.after))
+
+    @cached_property
+    def waits(self) -> list[int]:
+        """For each operation, how many it waits for: those that it comes after, and the one that it is behind."""
+        return [many + (number in self.behind) for number, many in enumerate(self.needs)] if self.behind else self.needs
+
+    @cached_property
+    def next_to_leave(self) -> dict[int, list[int]]:
+        """For each transfer with others behind it, those."""
+        found: dict[int, list[int]] = {}
+        for number, before in self.behind.items():
+            found.setdefault(before, []).append(number)
+        return found
 
     @cached_property
     def hosts(self) -> list[int]:
@@ -163,7 +188,7 @@ class Clock:
         self._holds, self._limits, self._carrying = graph.holds, limits, False
         self.start_s = [0.0] * len(graph.after)
         self.end_s = [0.0] * len(graph.after)
-        self.missing = graph.needs.copy()
+        self.missing, self._leaving = graph.waits.copy(), graph.next_to_leave
         self._free = {node: limits[node] + _SLACK for node in graph.hosts}
         self._queues: dict[int, deque[int]] = {node: deque() for node in graph.hosts}
         self._events: list[tuple[float, int]] = []
@@ -183,15 +208,18 @@ class Clock:
                 self._rates[change[1]] = change[2]
                 flows.renew(change[1], now)
                 change, self._carrying = next(self._changes, None), True
+            ready: list[int] = []
             if ends:
                 for number in flows.end(now, soon):
                     heappush(events, (now + seconds[number], number))
                     if number in self._holds:
                         self._let_go(now, number)
+                    if number in self._leaving:
+                        ready += self._freed(self._leaving[number])
             ended = []
             while events and events[0][0] <= soon:
                 ended.append(heappop(events)[1])
-            self._start(now, self.end(now, ended))
+            self._start(now, ready + self.end(now, ended))
             if self._carrying:
                 carried_s = flows.share(now)
         assert not any(self.missing), "an operation waits for itself, or asks for more CPU than its node may use"
@@ -211,6 +239,12 @@ class Clock:
                 if not missing[following]:
                     ready.append(following)
         return ready
+
+    def _freed(self, numbers: list[int]) -> list[int]:
+        """Those of some transfers that wait for nothing else, now that the one before them has left."""
+        for number in numbers:
+            self.missing[number] -= 1
+        return [number for number in numbers if not self.missing[number]]
 
     def _start(self, now: float, ready: list[int]) -> None:
         """Start operations or let them wait their turn."""

@@ -16,7 +16,7 @@ from palmette.cost.evaluate import Evaluator, Price
 from palmette.cost.frozen import frozen_bytes, saved_bytes
 from palmette.cost.handover import change_price
 from palmette.cost.optimizer import OptimizerCost, known_optimizer
-from palmette.cost.steps import Iteration, Kind, Step, is_background
+from palmette.cost.steps import HALVES, Iteration, Kind, Step, is_background
 from palmette.cost.warnings import warnings_of
 from palmette.errors import InputError
 from palmette.spec.cluster import Cluster
@@ -220,6 +220,7 @@ def _operations(number: int, phase: Phase, made: Iteration, played: Timing) -> I
                 start_s=start,
                 end_s=end,
                 bytes=size,
+                half=HALVES.get(step.kind),
             )
 
 
@@ -233,7 +234,7 @@ def _sides(step: Step, own: str, into: dict[str, str]) -> list[tuple[str, str, O
     match step.kind:
         case Kind.FORWARD | Kind.RECOMPUTE:
             return [(step.node, own, "forward")]
-        case Kind.BACKWARD:
+        case Kind.BACKWARD | Kind.BACKWARD_INPUT | Kind.BACKWARD_WEIGHTS:
             return [(step.node, own, "backward")]
         case Kind.AVERAGE | Kind.COMBINE | Kind.NORM | Kind.DIVISOR:
             return [(step.node, own, "average")]

@@ -49,9 +49,9 @@ def play_looping(
 class _LoopingClock(Clock):
     def loop(self, graph: Graph, parts: Sequence[range]) -> None:
         """Play the parts of the graph until each has had its rounds, or all together the most."""
-        self._needs, self._parts = graph.needs, parts
+        self._waits, self._parts = graph.waits, parts
         self._part = {number: k for k, own in enumerate(parts) for number in own}
-        self._first = [[number for number in own if not graph.needs[number]] for own in parts]
+        self._first = [[number for number in own if not graph.waits[number]] for own in parts]
         self._left = [len(own) for own in parts]
         self._most = _MOST_ROUNDS + 3 * len(parts)
         self._behind = len(parts)  # parts that have not had all their rounds
@@ -85,7 +85,7 @@ class _LoopingClock(Clock):
         if self._enough:
             return []
         self._left[part] = len(own)
-        self.missing[own.start : own.stop] = self._needs[own.start : own.stop]
+        self.missing[own.start : own.stop] = self._waits[own.start : own.stop]
         return self._first[part]
 
 

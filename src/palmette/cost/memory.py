@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from palmette.cost.halves import halved_instances
 from palmette.cost.optimizer import OptimizerCost
-from palmette.cost.order import in_flight, microbatches
+from palmette.cost.order import delays, in_flight, microbatches
 from palmette.cost.sizes import Run, Sizes
 from palmette.spec.plan import Phase
 
@@ -20,7 +21,8 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
 
     Frozen weights have neither gradients nor optimizer state. An instance that recomputes holds the inputs of its
     blocks and the activations of one block; instances of one node count one by one, since their calls may alternate,
-    and of microbatches as many as are in flight (``order``).
+    and of microbatches as many as are in flight (``order``). Where backward falls into halves, those whose second half
+    waits keep their activations and as much again for gradients (``halves``).
     Under ``step``, replicas on one node share all but their activations; otherwise each has weights of its own, and the
     server holds the whole network too, and an outer optimizer two more numbers for each weight. A node where gradients
     only meet holds no more than those of the whole network. Where exchanges leave something out of gradients, nodes
@@ -28,6 +30,8 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
     """
     runs: dict[str, list[Run]] = {}
     peaks: dict[str, float] = {}
+    halved, flying = halved_instances(phase, sizes), in_flight(phase)
+    delayed = delays(phase) if halved else []
     for group in microbatches(phase):
         kept = []
         for k in group:
@@ -35,7 +39,10 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
             runs.setdefault(instance.node, []).append(instance.layers)
             bytes_of = sizes.recompute_bytes if instance.recompute else sizes.activation_bytes
             kept.append(bytes_of(instance.layers, samples[k]))
-        most = sum(sorted(kept, reverse=True)[: in_flight(phase, group)])
+        kept.sort(reverse=True)
+        waiting = max(delayed[k] for k in group) if group[0] in halved else 0
+        most = sum(kept[: flying.get(group[0], len(group)) + waiting])
+        most += sum(kept[: waiting + 1]) if group[0] in halved else 0.0
         peaks[instance.node] = peaks.get(instance.node, 0.0) + most
     if not phase.sync_kind.one_model:
         runs.setdefault(phase.meeting_node, []).append((1, phase.depth))

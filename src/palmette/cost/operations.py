@@ -16,6 +16,7 @@ from palmette.cost.buckets import bucket_runs, divided_instances
 from palmette.cost.clipping import add_total_norm, add_tree_norms
 from palmette.cost.delivery import upload_bytes
 from palmette.cost.divisor import add_total_divisor
+from palmette.cost.halves import halved_instances
 from palmette.cost.labels import labels_by_instance
 from palmette.cost.optimizer import PLAIN_SGD, OptimizerCost
 from palmette.cost.order import add_order
@@ -79,7 +80,9 @@ def _whole_steps(phase: Phase, sizes: Sizes, routes: Routes, optimizer: Optimize
     forward = ForwardPass(steps, phase, sizes, shared, parts=parts).add(order)
     if optimizer.divisor_varies and phase.sync_kind.one_model:
         forward = add_total_divisor(steps, phase, forward)
-    back = BackwardPass(steps, phase, forward, sizes, shared, parts=parts)
+    together = bool(shared) or any(step.kind is Kind.DIVISOR for step in steps)
+    halved = () if together else halved_instances(phase, sizes, parts)
+    back = BackwardPass(steps, phase, forward, sizes, shared, parts=parts, halved=halved)
     backward = back.add(order[::-1])
     add_order(steps, phase)
     if phase.sync_kind.one_model:
@@ -144,8 +147,8 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
                 size_bytes[number] = _replica_bytes(phase, step, sizes) / step.parts
             case Kind.SQUARES | Kind.TOTAL_NORM | Kind.COUNT | Kind.TOTAL_DIVISOR:
                 size_bytes[number] = NUMBER_BYTES
-            case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE) | (
-                Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR
+            case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.BACKWARD_INPUT | Kind.BACKWARD_WEIGHTS) | (
+                Kind.UPDATE | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR
             ):
                 pass  # carries nothing
             case _:
@@ -168,6 +171,8 @@ def partly_sent(made: Iteration, sent: Sequence[float] | None) -> Iteration:
 def _replica_bytes(phase: Phase, step: Step, sizes: Sizes) -> float:
     """Bytes of the gradients or weights of replicas in a push or a pull."""
     kind = phase.sync_kind
+    if step.piece is not None:
+        return sizes.piece_bytes(step.layers, step.piece.span)
     if kind.one_model:
         return sizes.exchanged_bytes(step.layers, phase.exchange)
     return (

@@ -2,13 +2,14 @@
 
 Each instance makes one call per pass; where replicas share the statistics of a batch norm, a call is cut there and
 continues with the totals of all. Backward mirrors forward; where an instance recomputes, it is cut between the blocks
-as well, and each block is computed again before its backward.
+as well, and each block is computed again before its backward. One that is halved passes its gradient on before it
+computes those of its weights.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from palmette.cost.batch_norm import SharedNorm, add_totals
@@ -174,10 +175,12 @@ class BackwardPass(TreePass):
         shared: Sequence[SharedNorm] = (),
         *,
         parts: Mapping[int, tuple[Run, ...]] = MappingProxyType({}),
+        halved: Collection[int] = (),
     ) -> None:
         shared = [each for each in reversed(shared) if sizes.has_gradient(each.point.layer)]
         super().__init__(steps, phase, sizes, shared, parts)
-        self._forward = forward
+        self._forward, self._halved = forward, halved
+        self._passed: dict[int, int] = {}
         self._left = [list(blocks) for blocks in self.blocks]
         for k, instance in enumerate(phase.instances):
             if instance.into is not None and not sizes.has_gradient(instance.layers[1]):
@@ -195,7 +198,7 @@ class BackwardPass(TreePass):
             return [self._forward[k]]
         into = self.index[instance.into]
         self.finish(into)
-        ready, sender = self.last[into], self.phase.instances[into].node
+        ready, sender = self._passed.get(into, self.last[into]), self.phase.instances[into].node
         if sender != instance.node:
             ready = add(self.steps, Step(Kind.GRADIENT, k, sender, [ready], instance.node))
         return [ready]
@@ -218,4 +221,8 @@ class BackwardPass(TreePass):
         return next((number for until, number in calls if until < run[0]), self.last[k])
 
     def pass_on(self, k: int) -> None:
-        """Nothing: the instances below fetch their gradients when they enter."""
+        """Of one that is halved, the gradients of its weights; the instances below fetch theirs when they enter."""
+        if k in self._halved:
+            self._passed[k] = done = self.last[k]
+            self.steps[done].kind = Kind.BACKWARD_INPUT
+            self.last[k] = add(self.steps, Step(Kind.BACKWARD_WEIGHTS, k, self.phase.instances[k].node, [done]))

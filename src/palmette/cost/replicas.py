@@ -7,7 +7,8 @@ message per node, together with those of all other layers that meet at the same 
             backward J ─┴▶ push ──▶ average ──▶ pull ──▶ update       (the average is on the meeting node)
 
 Every node updates a layer once, by the first of its instances that holds it. Where a phase says ``overlap``, there is
-one message for each bucket (``buckets``) as soon as its gradients are computed, and each bucket is updated by itself.
+one message for each bucket (``buckets``) as soon as its gradients are computed, and each bucket is updated by itself;
+the pieces of a large bucket are messages of their own. Between two nodes, these leave one behind the other.
 
 A weight that several layers use (a tie) is treated as a layer of its own, which all instances hold that hold one of
 those: its number follows the last layer's, ties in the profile's order.
@@ -22,18 +23,29 @@ from typing import NamedTuple
 
 from palmette.cost.routes import Routes
 from palmette.cost.sizes import Run, Sizes, runs_of
-from palmette.cost.steps import Kind, Step, Steps, add
+from palmette.cost.steps import Kind, Piece, Step, Steps, add
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Instance
+
+RunKey = tuple[Run, Piece | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedLayers:
-    """A run of layers that several instances hold, by number, and the node where they meet."""
+    """A run of layers that several instances hold, by number, and the node where they meet.
+
+    ``piece`` is the part of their numbers that it is about, if not all.
+    """
 
     layers: Run
     replicas: tuple[int, ...]
     place: str
+    piece: Piece | None = None
+
+    @property
+    def key(self) -> RunKey:
+        """What tells it apart from other runs of a phase."""
+        return self.layers, self.piece
 
 
 def replicated_layers(phase: Phase, routes: Routes) -> list[ReplicatedLayers]:
@@ -91,21 +103,24 @@ class AveragingSteps:
     def add(self, steps: Steps, done: Sequence[int]) -> list[Step]:
         """Add the exchange of gradients under ``step``; returns the updates that follow it."""
         messages = self._messages()
-        pushed = {}
+        pushed: dict[MessageEnds, int] = {}
+        last: dict[tuple[str, str], int] = {}
         for ends, message in messages.items():
             after = list(dict.fromkeys(self._computed(k, run) for run in message.layers for k in message.senders))
             push = Step(Kind.PUSH, message.senders[0], ends.node, after, ends.place, layers=message.layers)
-            pushed[ends] = add(steps, push)
-        averages: dict[Run, int] = {}
+            pushed[ends] = self._add_message(steps, push, ends, last)
+        averages: dict[RunKey, int] = {}
         for run in self._runs:
-            after = [pushed.get(self._ends(run, k), self._computed(k, run.layers)) for k in run.replicas]
-            step = Step(Kind.AVERAGE, run.replicas[0], run.place, list(dict.fromkeys(after)), layers=(run.layers,))
-            averages[run.layers] = add(steps, step)
-        ready = {}
+            after = list(
+                dict.fromkeys(pushed.get(self._ends(run, k), self._computed(k, run.layers)) for k in run.replicas)
+            )
+            step = Step(Kind.AVERAGE, run.replicas[0], run.place, after, layers=(run.layers,), piece=run.piece)
+            averages[run.key] = add(steps, step)
+        ready: dict[MessageEnds, int] = {}
         for ends, message in messages.items():
-            after = [averages[layers] for layers in message.layers]
+            after = [averages[run.key] for run in message.runs]
             pull = Step(Kind.PULL, message.senders[0], ends.place, after, ends.node, layers=message.layers)
-            ready[ends] = add(steps, pull)
+            ready[ends] = self._add_message(steps, pull, ends, last)
         return [
             Step(
                 Kind.UPDATE,
@@ -116,6 +131,16 @@ class AveragingSteps:
             )
             for k, layers in self._updates()
         ]
+
+    def _add_message(self, steps: Steps, step: Step, ends: MessageEnds, last: dict[tuple[str, str], int]) -> int:
+        """Add a message; where there are several between two nodes, it leaves behind the ``last`` one."""
+        if ends.run is None:
+            return add(steps, step)
+        assert step.to is not None, "a message goes to another node"
+        way = (step.node, step.to)
+        step.piece, step.behind = ends.run[1], last.get(way)
+        last[way] = add(steps, step)
+        return last[way]
 
     def _updates(self) -> Iterator[tuple[int, tuple[Run, ...]]]:
         """The layers that each instance updates: at once, or run by run as they are exchanged, then the others."""
@@ -131,26 +156,31 @@ class AveragingSteps:
                 yield k, runs_of(left)
 
     def _met(
-        self, k: int, layers: Sequence[Run], ready: Mapping[MessageEnds, int], averages: Mapping[Run, int]
+        self,
+        k: int,
+        layers: Sequence[Run],
+        ready: Mapping[MessageEnds, int],
+        averages: Mapping[RunKey, int],
     ) -> list[int]:
         """What brings an instance the averages of some layers."""
         met = [run for run in self._runs if k in run.replicas and _overlap(run.layers, layers)]
-        return list(dict.fromkeys(ready.get(self._ends(run, k), averages[run.layers]) for run in met))
+        return list(dict.fromkeys(ready.get(self._ends(run, k), averages[run.key]) for run in met))
 
     def _ends(self, run: ReplicatedLayers, k: int) -> MessageEnds:
-        return MessageEnds(self._phase.instances[k].node, run.place, run.layers if self._apart else None)
+        return MessageEnds(self._phase.instances[k].node, run.place, run.key if self._apart else None)
 
     def _messages(self) -> dict[MessageEnds, GradientMessage]:
         """What each node sends to each meeting place."""
-        layers: dict[MessageEnds, dict[Run, None]] = {}
+        runs: dict[MessageEnds, list[ReplicatedLayers]] = {}
         senders: dict[MessageEnds, set[int]] = {}
         for run in self._runs:
             for k in run.replicas:
                 ends = self._ends(run, k)
                 if ends.node != ends.place:
-                    layers.setdefault(ends, {})[run.layers] = None
+                    held = runs.setdefault(ends, [])
+                    held += [run] if run not in held else []
                     senders.setdefault(ends, set()).add(k)
-        return {ends: GradientMessage(tuple(held), tuple(sorted(senders[ends]))) for ends, held in layers.items()}
+        return {ends: GradientMessage(tuple(held), tuple(sorted(senders[ends]))) for ends, held in runs.items()}
 
 
 class MessageEnds(NamedTuple):
@@ -158,14 +188,19 @@ class MessageEnds(NamedTuple):
 
     node: str
     place: str
-    run: Run | None
+    run: RunKey | None
 
 
 class GradientMessage(NamedTuple):
-    """The layers whose gradients a node sends to a meeting place, and its instances that hold any of them."""
+    """The runs of layers whose gradients a node sends to a meeting place, and its instances that hold any of them."""
 
-    layers: tuple[Run, ...]
+    runs: tuple[ReplicatedLayers, ...]
     senders: tuple[int, ...]
+
+    @property
+    def layers(self) -> tuple[Run, ...]:
+        """The layers of the runs."""
+        return tuple(run.layers for run in self.runs)
 
 
 def replicated_ties(phase: Phase, sizes: Sizes, routes: Routes) -> list[ReplicatedLayers]:

@@ -21,36 +21,21 @@ from palmette.cost.energy import load, node_energy_j
 from palmette.cost.looping import Loop, play_looping
 from palmette.cost.operations import iteration_steps, partly_sent, with_sizes
 from palmette.cost.optimizer import PLAIN_SGD, OptimizerCost
+from palmette.cost.prepared import MARKS, PreparedSteps, repeated
 from palmette.cost.prices import NodePrice
 from palmette.cost.radio import radios_j
 from palmette.cost.routes import Route, Routes
 from palmette.cost.seconds import Seconds
-from palmette.cost.sizes import Sizes
+from palmette.cost.sizes import Run, Sizes
 from palmette.cost.steps import REDUCTIONS, SAMPLES, Iteration, Kind, Step, Steps, TimedStep, is_background
 from palmette.spec.cluster import Cluster
 from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile, Table
-from palmette.spec.tree import Instance
 
 _MOST_PREPARED = 1024
 UNTIL_STEADY = 3
 """Iterations that are played where samples travel ahead."""
-_MARKS = 2
-"""Operations behind each of several iterations: where its samples are sent, and where it is done."""
-
-
-class _Prepared(NamedTuple):
-    """Operations as the clock plays them; phases that differ only in their samples share one.
-
-    The graph holds one iteration, or several in a row. Each of several is followed by two operations that take no time:
-    one waits for all of its samples, one for all of the rest.
-    """
-
-    instances: Sequence[Instance]
-    steps: Steps
-    graph: Graph
-    latencies_s: list[float]
 
 
 class Steady(NamedTuple):
@@ -88,7 +73,7 @@ class PhaseSimulator:
         self._limits = [node.limits.cpu_share for node in cluster.nodes.values()]
         self._seconds: dict[tuple[str, float], Seconds] = {}
         self._sizes: dict[float, Sizes] = {}
-        self._prepared: dict[tuple[object, ...], _Prepared] = {}
+        self._prepared: dict[tuple[object, ...], PreparedSteps] = {}
 
     def sizes(self, pruning: float = 0.0) -> Sizes:
         """The bytes of the layers of the model with this fraction of its parameters removed."""
@@ -156,11 +141,11 @@ class PhaseSimulator:
         seconds = self._durations(phase, made, prepared.latencies_s.copy())
         return least_s(prepared.graph, seconds, self._bits(made), self._limits, self.routes.capacities)
 
-    def _steady(self, prepared: _Prepared, phase: Phase, made: Iteration) -> Steady:
+    def _steady(self, prepared: PreparedSteps, phase: Phase, made: Iteration) -> Steady:
         played = self._play(prepared, phase, made, UNTIL_STEADY)
-        many = len(made.steps) + _MARKS
+        many = len(made.steps) + MARKS
         done_s = played.end_s[many - 1 :: many]
-        last = slice(-many, -_MARKS)
+        last = slice(-many, -MARKS)
         start_s, end_s = played.start_s[last], played.end_s[last]
         zero_s = min(start_s)
         timing = Timing([each - zero_s for each in start_s], [each - zero_s for each in end_s])
@@ -187,14 +172,14 @@ class PhaseSimulator:
         for part, made in parts:
             begin = len(graph.after)
             for step in made.steps:
-                self._add_step(graph, part, step, [begin + need for need in step.after])
+                self._add_step(graph, part, step, [begin + need for need in step.after], begin)
             places.append(range(begin, len(graph.after)))
             latencies_s = [self._latency_s(step) for step in made.steps]
             seconds += self._durations(part, made, latencies_s)
             bits += self._bits(made)
         return play_looping(graph, places, seconds, bits, limits=self._limits, capacities=self._capacities())
 
-    def _prepared_for(self, phase: Phase, iterations: int = 1) -> _Prepared:
+    def _prepared_for(self, phase: Phase, iterations: int = 1) -> PreparedSteps:
         feeds = [(source.node, source.into) for source in phase.sources]
         key = (
             id(phase.instances),
@@ -216,36 +201,37 @@ class PhaseSimulator:
             if len(self._prepared) > _MOST_PREPARED:
                 self._prepared.clear()
             if iterations > 1:
-                known = _repeated(self._prepared_for(phase), phase.ahead_iterations, iterations)
+                known = repeated(self._prepared_for(phase), phase.ahead_iterations, iterations)
             else:
                 steps = iteration_steps(phase, self.sizes(phase.pruning), self.routes, self.optimizer)
                 known = self._prepare(phase, steps)
             self._prepared[key] = known
         return known
 
-    def _prepare(self, phase: Phase, steps: Steps) -> _Prepared:
+    def _prepare(self, phase: Phase, steps: Steps) -> PreparedSteps:
         graph = Graph()
         for step in steps:
             self._add_step(graph, phase, step, step.after)
-        return _Prepared(phase.instances, steps, graph, [self._latency_s(step) for step in steps])
+        return PreparedSteps(phase.instances, steps, graph, [self._latency_s(step) for step in steps])
 
-    def _add_step(self, graph: Graph, phase: Phase, step: Step, after: Sequence[int]) -> None:
+    def _add_step(self, graph: Graph, phase: Phase, step: Step, after: Sequence[int], begin: int = 0) -> None:
         if step.to is not None:
             background = is_background(step, phase)
             path = self.route(step.node, step.to).resources
             # A ring sends and receives at once.
             holds = () if step.parts > 1 else self._without_overlap(step.node, step.to)
-            graph.add_transfer(after, path, background=background, holds=holds)
+            behind = None if step.behind is None else begin + step.behind
+            graph.add_transfer(after, path, background=background, holds=holds, behind=behind)
         elif step.kind in REDUCTIONS:
             graph.add_transfer(after, ())
         else:
             graph.add_call(after, self._index[step.node], self._share(phase, step))
 
-    def _play(self, prepared: _Prepared, phase: Phase, made: Iteration, iterations: int = 1) -> Timing:
+    def _play(self, prepared: PreparedSteps, phase: Phase, made: Iteration, iterations: int = 1) -> Timing:
         seconds = self._durations(phase, made, prepared.latencies_s[: len(made.steps)])
         bits = self._bits(made)
         if iterations > 1:
-            marks = [0.0] * _MARKS
+            marks = [0.0] * MARKS
             seconds, bits = [*seconds, *marks] * iterations, [*bits, *marks] * iterations
         now = self._capacities()
         return play(prepared.graph, seconds, bits, self._limits, now.bps, changes=now.changes)
@@ -301,10 +287,8 @@ class PhaseSimulator:
             case Kind.RECOMPUTE:
                 (block,) = step.layers
                 return seconds.recompute_s(*block, samples) / share
-            case Kind.BACKWARD:
-                if step.span is not None:
-                    return seconds.backward_span_s(step.span, samples) / share
-                return seconds.backward_s(first, last, samples) / share
+            case Kind.BACKWARD | Kind.BACKWARD_INPUT | Kind.BACKWARD_WEIGHTS:
+                return _backward_s(seconds, step, (first, last), samples) / share
             case Kind.UPDATE:
                 if phase.sync_kind.has_server:  # the parameter server's is no instance's
                     seconds, share = self.seconds(step.node, phase.pruning), self._share(phase, step)
@@ -368,27 +352,13 @@ class PhaseSimulator:
         return sum(known) if len(known) == len(parts) else None
 
 
-def _repeated(one: _Prepared, ahead: int, iterations: int) -> _Prepared:
-    """Several iterations in a row, whose samples are sent ``ahead`` iterations early and whose latency is hidden.
-
-    Samples are sent one iteration after the other; calls begin when the iteration before is done.
-    """
-    steps, graph = one.steps, Graph()
-    samples = [k for k, step in enumerate(steps) if step.kind is Kind.DATA]
-    rest = [k for k, step in enumerate(steps) if step.kind is not Kind.DATA]
-    begins = {k for k in rest if all(steps[need].kind is Kind.DATA for need in steps[k].after)}
-    many = len(steps) + _MARKS
-    for begin in range(0, iterations * many, many):
-        done = begin - ahead * many - 1  # where the last iteration is done whose samples need not wait any more
-        before_samples = [before for before in (begin - _MARKS, done) if before >= 0]
-        before_calls = [begin - 1] if begin else []
-        for k, step in enumerate(steps):
-            before = before_samples if step.kind is Kind.DATA else before_calls if k in begins else []
-            graph.add_copy(one.graph, k, [*(begin + need for need in step.after), *before])
-        graph.add_transfer([begin + k for k in samples], ())
-        graph.add_transfer([begin + k for k in rest], ())
-    latencies_s = [0.0 if step.kind is Kind.DATA else one.latencies_s[k] for k, step in enumerate(steps)]
-    return _Prepared(one.instances, steps, graph, [*latencies_s, *[0.0] * _MARKS] * iterations)
+def _backward_s(seconds: Seconds, step: Step, layers: Run, samples: int) -> float:
+    """Seconds of a backward call with the whole CPU, or of a part or a half of it."""
+    if step.kind is Kind.BACKWARD_INPUT:
+        return seconds.backward_input_s(*layers, samples)
+    if step.kind is Kind.BACKWARD_WEIGHTS:
+        return seconds.backward_weights_s(*layers, samples)
+    return seconds.backward_s(*layers, samples) if step.span is None else seconds.backward_span_s(step.span, samples)
 
 
 def timed_steps(made: Iteration, played: Timing) -> list[TimedStep]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from palmette.cost.recompute import Blocks, Run, best_blocks
@@ -118,6 +118,16 @@ class Sizes:
         total = 0.0
         for first, last in runs:
             total += sums[last] - sums[first - 1]
+        return total
+
+    def piece_bytes(self, runs: Iterable[Run], span: Callable[[int], tuple[int, int]]) -> float:
+        """Bytes of a piece of plain gradients: of each layer with so many numbers, those that ``span`` says."""
+        total = 0.0
+        for first, last in runs:
+            for number in range(first, last + 1):
+                numbers = round(self.exchanged_numbers([(number, number)]))
+                begin, end = span(numbers)
+                total += self.exchanged_bytes([(number, number)]) * (end - begin) / max(1, numbers)
         return total
 
     def difference_bytes(self, runs: Iterable[Run], exchange: Exchange = PLAIN_EXCHANGE) -> float:

@@ -15,6 +15,12 @@ through them one by one, the last first, each after another forward of that bloc
 
     forward … ─▶ gradient ─▶ recompute ─▶ backward ─▶ recompute ─▶ backward …
 
+With ``order: zero-bubble`` backward falls into halves (``halves``): the gradient of the input, which the instance
+before waits for, and later those of the weights, which only the update needs:
+
+    … gradient ─▶ backward input ─▶ gradient …
+                        └─ … ─▶ backward weights ─▶ update
+
 Where gradients are clipped by the norm of all of them, that norm is found before the updates (``clipping``):
 
     … pull ─▶ squares ─▶ norm ─▶ total norm ─▶ update
@@ -32,6 +38,7 @@ from typing import NamedTuple
 
 from palmette.cost.sizes import Run
 from palmette.spec.plan import Phase
+from palmette.spec.trace import Half
 
 
 class Kind(Enum):
@@ -46,6 +53,8 @@ class Kind(Enum):
     DIVISOR = "divisor"
     TOTAL_DIVISOR = "total divisor"
     BACKWARD = "backward"
+    BACKWARD_INPUT = "backward input"
+    BACKWARD_WEIGHTS = "backward weights"
     GRADIENT = "gradient"
     STATISTICS = "statistics"
     COMBINE = "combine"
@@ -59,6 +68,10 @@ class Kind(Enum):
     UPDATE = "update"
 
 
+GRADIENT_CALLS = (Kind.BACKWARD, Kind.BACKWARD_INPUT)
+"""Calls that end with the gradient of an instance's input, and the loss of a root."""
+HALVES: dict[Kind, Half] = {Kind.BACKWARD_INPUT: "input", Kind.BACKWARD_WEIGHTS: "weights"}
+"""Calls that are half of a backward pass."""
 SAMPLES = (Kind.DATA, Kind.UPLOAD)
 """Transfers of samples."""
 REDUCTIONS = (Kind.AVERAGE, Kind.COMBINE, Kind.NORM, Kind.DIVISOR)
@@ -81,6 +94,17 @@ class NormPoint(NamedTuple):
         return 8.0 * (1 + 2 * self.channels)
 
 
+class Piece(NamedTuple):
+    """A part of the numbers of each layer in a message: which, from 0, of how many."""
+
+    number: int
+    of: int
+
+    def span(self, numbers: int) -> tuple[int, int]:
+        """Where it begins and ends among so many numbers."""
+        return numbers * self.number // self.of, numbers * (self.number + 1) // self.of
+
+
 Span = tuple[float, float]
 """From where to where in the network, in layers: (2.0, 3.5) is the third layer and half of the fourth."""
 
@@ -95,6 +119,8 @@ class Step:
     one whose gradients leave in buckets.
     ``span`` is the part of the network that a segment of a forward or backward call goes through; ``point`` the batch
     norm that statistics are about, or that a segment stops at. A push may carry one of several ``parts`` of its layers.
+    Of layers that are exchanged piece by piece, ``piece`` is the one that a push, an average or a pull is about. A
+    transfer leaves once that which it is ``behind`` has left, though it may not have arrived.
     """
 
     kind: Kind
@@ -107,6 +133,8 @@ class Step:
     span: Span | None = None
     point: NormPoint | None = None
     parts: int = 1
+    piece: Piece | None = None
+    behind: int | None = None
 
 
 Steps = list[Step]

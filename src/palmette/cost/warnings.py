@@ -21,8 +21,8 @@ def warnings_of(plan: Plan, prices: Evaluator) -> list[str]:
 
 
 def _of_phase(phase: Phase, prices: Evaluator) -> Iterator[str]:
-    yield from _lossy(phase)
-    yield from _lossy_exchange(phase)
+    yield from lossy_outputs(phase)
+    yield from lossy_exchange(phase)
     yield from _labels(phase, prices.cluster)
     yield from _norms(phase, prices)
     yield from _useless_recompute(phase, prices)
@@ -58,7 +58,7 @@ def _useless_recompute(phase: Phase, prices: Evaluator) -> Iterator[str]:
         yield f"recompute saves no memory in {listed(useless)}: the inputs of its blocks take as much as it frees"
 
 
-def _lossy(phase: Phase) -> Iterator[str]:
+def lossy_outputs(phase: Phase) -> Iterator[str]:
     """Outputs that arrive as other numbers than were sent."""
     lossy: dict[int, list[str]] = {}
     for instance in phase.instances:
@@ -70,7 +70,7 @@ def _lossy(phase: Phase) -> Iterator[str]:
         yield f"{travel}; what that costs in loss is unknown until it is measured"
 
 
-def _lossy_exchange(phase: Phase) -> Iterator[str]:
+def lossy_exchange(phase: Phase) -> Iterator[str]:
     """Gradients or differences of which only a part arrives in the exchange that they belong to."""
     if phase.exchange.kind.lossy:
         travel = f"{phase.exchanged} travel as {phase.exchange}"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-import torch
 from torch import nn
 
 from palmette.runtime.devices import usable_device
 from palmette.runtime.options import Precision
-from palmette.runtime.worker.compute import AUTOCAST
+from palmette.runtime.worker.precision import autocast
 from palmette.spec.cluster import DeviceName, Node
 from palmette.zoo.models import Network
 
@@ -26,9 +25,7 @@ class ComputeSettings:
 
     def autocast(self) -> AbstractContextManager[object]:
         """The precision of a forward pass."""
-        if self.precision is None:
-            return nullcontext()
-        return torch.autocast(self.device, dtype=AUTOCAST[self.precision])
+        return autocast(self.precision, self.device)
 
     def placed(self, network: Network) -> Network:
         """The network with its layers on the device: itself on the CPU, else a copy."""

@@ -76,10 +76,11 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _times(times: Times, backward: Sequence[float], updates: Sequence[float]) -> Times:
-    calls_s = times.backward_call_s
+    calls_s, input_s, backward_s = times.backward_call_s, times.backward_input_s, _scaled(times.backward_s, backward)
     return times.model_copy(
         update={
-            "backward_s": _scaled(times.backward_s, backward),
+            "backward_s": backward_s,
+            "backward_input_s": None if input_s is None else tuple(map(min, input_s, backward_s)),
             "backward_call_s": None if calls_s is None else _scaled(calls_s, backward),
             "update_s": _scaled(times.update_s, updates),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from palmette.zoo.models import Network
 
 # The activations of a batch may take this much, so that measuring a large network does not need a large machine.
 ACTIVATIONS_BYTES = 2**30
+_HALVES_TIMED = 5
+_ENOUGH_S = 2.0
+_LEAST_S = 1e-9
 
 
 def measure_layer_times(
@@ -46,7 +50,8 @@ def measure_layer_times(
         timer.run(SMALLEST)  # the very first is cold
         if settings.device == "cpu" and torch.get_num_threads() == 1:
             timer.clock = choose_clock(lambda: timer.run(SMALLEST))
-        times = fit_layer_times(repeat_passes(timer.run, max_samples, on_progress))
+        passes = repeat_passes(timer.run, max_samples, on_progress)
+        times = with_input_half(fit_layer_times(passes), timer, sorted(passes)[len(passes) // 2])
         return with_machine(times, timer.clock, settings)
 
 
@@ -69,6 +74,18 @@ def fit_layer_times(passes: Mapping[int, Sequence[PassTimes]]) -> Times:
         "passes": {str(samples): len(each) for samples, each in passes.items()},
     }
     return times.model_copy(update=extra)
+
+
+def with_input_half(times: Times, timer: PassTimer, samples: int) -> Times:
+    """The times, with the part of backward that the gradients of inputs take: a few passes of each kind in turns."""
+    timer.run_input(samples)
+    pairs, until_s = list[tuple[list[float], PassTimes]](), perf_counter() + _ENOUGH_S
+    while not pairs or (len(pairs) < _HALVES_TIMED and perf_counter() < until_s):
+        pairs.append((timer.run_input(samples), timer.run(samples)[BACKWARD]))
+    inputs, wholes = (np.median(np.array(each), axis=0) for each in zip(*pairs, strict=True))
+    parts = np.clip(inputs / np.maximum(wholes, _LEAST_S), 0.0, 1.0)
+    backward_input_s = tuple(float(part) * each_s for part, each_s in zip(parts, times.backward_s, strict=True))
+    return times.model_copy(update={"backward_input_s": backward_input_s})
 
 
 def with_machine(times: Times, clock: Clock, settings: ComputeSettings) -> Times:

@@ -9,7 +9,8 @@ gradients are the real ones, caches hold what the previous layers left there, an
 The hooks fire at the right moment because autograd works through later operations first: when the gradient of a
 layer's input is complete, so are those of its weights.
 
-The last layer's backward includes the start of autograd. The loss is not part of it.
+The last layer's backward includes the start of autograd. The loss is not part of it. A pass whose backward computes
+only the gradients of inputs tells how much of it that is (``order: zero-bubble`` computes the rest later).
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class PassTimer:
         self.on_layer = on_layer
         self.clock = clock
         self.settings, self._device = settings, torch.device(settings.device)
+        self._first: list[Tensor] = []
         self.weights = [[each for each in layer.module.parameters() if each.requires_grad] for layer in network.layers]
 
     def run(self, samples: int) -> PassTimes:
@@ -63,6 +65,18 @@ class PassTimer:
         forward_s, output = self._forward(samples, marks)
         backward_s = self._backward(output, marks)
         return np.array([forward_s, backward_s, self._update()])
+
+    def run_input(self, samples: int) -> list[float]:
+        """The seconds of each layer's backward for the gradient of its input alone; none of the first that learn."""
+        marks: list[float | None] = [None] * len(self.network.layers)
+        _, outputs = self._forward(samples, marks)
+        learning = [output for output in outputs if output.requires_grad]
+        if not learning or not self._first:
+            return [0.0] * len(marks)
+        gradients = [torch.full_like(output, 1.0 / len(output)) for output in learning]
+        start_s = self._now_s()
+        torch.autograd.grad(learning, self._first, gradients, allow_unused=True)
+        return durations(start_s, marks)
 
     def _now_s(self) -> float:
         """The clock, once the device has done what it was given."""
@@ -78,7 +92,7 @@ class PassTimer:
     def _forward(self, samples: int, marks: list[float | None]) -> tuple[list[float], Bundle]:
         """Seconds of each layer, and the last one's output; ``marks`` receive the end of each backward later on."""
         bundle = tuple(each.to(self._device) for each in self.network.example_batch(samples))
-        times_s = []
+        times_s, self._first = [], []
         with self.settings.autocast():
             for place, layer in enumerate(self.network.layers):
                 self.on_layer(layer.name)
@@ -99,9 +113,10 @@ class PassTimer:
 
         # What only passes through layers is renamed for each, so that its gradient is complete when the layer is done.
         passed = tuple(value.view_as(value) if value.requires_grad else value for value in bundle)
-        for value in passed:
-            if value.requires_grad:
-                value.register_hook(read)  # type: ignore[no-untyped-call]
+        learning = [value for value in passed if value.requires_grad]
+        for value in learning:
+            value.register_hook(read)  # type: ignore[no-untyped-call]
+        self._first = self._first or learning
         return passed
 
     def _timed(self, layer: NetworkLayer, bundle: Bundle) -> tuple[float, Bundle]:

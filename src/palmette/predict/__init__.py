@@ -13,6 +13,7 @@ bounds          lower bounds of the robust estimate
 ideal_curve     the ideal loss over time, and the value of a state beside it
 shipped_curves  the curves that ship
 learning_curve  a learning curve through the losses of runs
+codec_errors    how sure the factors of codecs in it are
 source_weights  what a sample of each source is worth, from runs that mix them differently
 scalar_minimum  the global minimum of a function of one number
 """

@@ -1,18 +1,19 @@
 """A learning curve through the losses of real runs.
 
-    loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · h^(window_exponent) · k^(−epoch_exponent)
+    loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · h^(window_exponent) · c · k^(−epoch_exponent)
 
-Each run gives points (k, φ, g, h, loss), one per epoch. For a given floor, log(loss − floor) is linear in the logs of
-k, φ, g and h: least squares with exponents of k, φ and h of at least 0. The floor is the one with the least squared
-error of the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0, and ``fitted_on`` says
-so; that of h is None.
+Each run gives points (k, φ, g, h, codings, loss), one per epoch. For a given floor, log(loss − floor) is linear in the
+logs of k, φ, g and h, and in whether something travels coded: least squares with exponents of k, φ and h of at least 0,
+and factors of codecs of at least 1, as what is lost on the way teaches nothing. The floor is the one with the least
+squared error of the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0, and
+``fitted_on`` says so; that of h is None. A codec needs a run that differs from others in nothing else that is fitted.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import lsq_linear
@@ -20,6 +21,7 @@ from sklearn.model_selection import LeaveOneGroupOut
 
 from palmette.errors import Fault, InputError
 from palmette.predict.scalar_minimum import scalar_minimum
+from palmette.spec.codec_term import CodecTerm, Coding
 from palmette.spec.learning import FACTORS, FittedValue, Learning
 
 _HALVINGS = np.linspace(0.0, 9.975, 40)
@@ -28,8 +30,10 @@ _MIN_POINTS = 3
 _MAX_LOSS = 1e9
 _SCALES = (1e-18, 1e18)
 _MAX_EXPONENT = 1000.0
+_MAX_POWER = 100.0
+"""Of the logarithm of a codec's factor."""
 _SIGNS = (-1.0, -1.0, 1.0, 1.0)  # of the exponents of epochs, data, replicas and window
-_LEAST = (-np.inf, 0.0, 0.0, -np.inf, 0.0)  # of the logarithm of the scale, and of the exponents
+_LEAST = (0.0, 0.0, -np.inf, 0.0)  # of the exponents
 _WINDOW = 3
 """The number of the window among the bases."""
 
@@ -42,6 +46,8 @@ class LossPoint(NamedTuple):
     replicas: int
     loss: float
     window: float = 1.0
+    codings: tuple[Coding, ...] = ()
+    """What travelled coded."""
 
     @property
     def bases(self) -> tuple[float, float, int, float]:
@@ -49,11 +55,34 @@ class LossPoint(NamedTuple):
         return self.epochs, self.fraction, self.replicas, self.window
 
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Design(NamedTuple):
+    """What the logarithm of the loss above the floor is linear in, by point: a constant, the factors, the codings."""
+
+    varied: list[int]
+    """The bases that vary, by their number."""
+    codings: list[Coding]
+    columns: Floats
+
+
+def design_of(points: Sequence[LossPoint]) -> Design:
+    """The design of a fit to some points."""
+    bases = np.array([point.bases for point in points], dtype=np.float64).T
+    logarithms = [sign * np.log(base) for sign, base in zip(_SIGNS, bases, strict=True)]
+    varied = [k for k, column in enumerate(logarithms) if np.ptp(column) > 0]
+    codings = list(dict.fromkeys(coding for point in points for coding in point.codings))
+    coded = [np.array([float(coding in point.codings) for point in points]) for coding in codings]
+    columns = np.column_stack([np.ones(len(points)), *(logarithms[k] for k in varied), *coded])
+    return Design(varied, codings, columns)
+
+
 def fit_learning_curve(points: Sequence[LossPoint]) -> Learning:
     """The curve with the least squared error of the loss.
 
     Raises:
-        InputError: there are too few points, or a loss is not above 0 or too large.
+        InputError: there are too few points, a loss is not above 0 or too large, or a codec is never varied alone.
     """
     if len(points) < _MIN_POINTS:
         raise InputError(Fault("runs", f"{len(points)} points", f"expected at least {_MIN_POINTS} epochs with a loss"))
@@ -62,12 +91,27 @@ def fit_learning_curve(points: Sequence[LossPoint]) -> Learning:
         raise InputError(Fault("runs", lowest, "expected losses above 0"))
     if highest > _MAX_LOSS:
         raise InputError(Fault("runs", highest, f"expected losses of at most {_MAX_LOSS:g}"))
+    design, losses = design_of(points), np.array([point.loss for point in points])
+    _refuse_confounded(design)
 
     def curve(halvings: float) -> Learning:
-        return _fit_with_floor(points, lowest * (1 - 0.5**halvings))
+        return _fit_with_floor(design, losses, lowest * (1 - 0.5**halvings))
 
     best = curve(scalar_minimum(lambda halvings: rms_error(curve(halvings), points), _HALVINGS))
     return best.model_copy(update={"fitted_on": _ranges(points)})
+
+
+def _refuse_confounded(design: Design) -> None:
+    """Refuse codecs of which no run tells what they change, as those runs differ in something else as well.
+
+    Raises:
+        InputError: names them.
+    """
+    rank, first = np.linalg.matrix_rank(design.columns), design.columns.shape[1] - len(design.codings)
+    for k, coding in enumerate(design.codings, first):
+        if np.linalg.matrix_rank(np.delete(design.columns, k, axis=1)) == rank:
+            expected = "runs with it and without it differ in something else, too; expected a run that differs in it"
+            raise InputError(Fault("runs", str(coding), f"{expected} alone"))
 
 
 def _ranges(points: Sequence[LossPoint]) -> dict[FittedValue, tuple[float, float]]:
@@ -82,41 +126,66 @@ def rms_error(curve: Learning, points: Sequence[LossPoint]) -> float:
     return math.sqrt(sum(_squares(curve, points)) / len(points))
 
 
-def cross_validation_error(runs: Sequence[Sequence[LossPoint]]) -> float | None:
-    """The RMS error over all runs, each predicted by a curve fitted to the others; None if those are too few."""
+class HeldOut(NamedTuple):
+    """The RMS error over runs, each predicted by a curve fitted to the others; and over how many runs it is."""
+
+    error: float
+    runs: int
+
+
+def cross_validation_error(runs: Sequence[Sequence[LossPoint]]) -> HeldOut | None:
+    """The error over runs that the others can predict; None where the others are too few.
+
+    The only run that trained apart, or that had a codec, cannot be predicted by others.
+    """
     if sum(map(len, runs)) - max(map(len, runs)) < _MIN_POINTS:
         return None
     points = [point for run in runs for point in run]
     groups = [number for number, run in enumerate(runs) for _ in run]
-    squares: list[float] = []
+    squares: list[list[float]] = []
     for train, test in LeaveOneGroupOut().split(points, groups=groups):
-        curve = fit_learning_curve([points[k] for k in train])
-        squares += _squares(curve, [points[k] for k in test])
-    return math.sqrt(sum(squares) / len(squares))
+        found = _predicted([points[k] for k in train], [points[k] for k in test])
+        squares += [] if found is None else [found]
+    every = [each for run in squares for each in run]
+    return HeldOut(math.sqrt(sum(every) / len(every)), len(squares)) if every else None
+
+
+def _predicted(train: Sequence[LossPoint], test: Sequence[LossPoint]) -> list[float] | None:
+    """The squared errors of a run that is predicted by others; None where they cannot tell."""
+    design = design_of(train)
+    if not {coding for point in test for coding in point.codings} <= set(design.codings):
+        return None
+    if any(point.window > 1 for point in test) and _WINDOW not in design.varied:
+        return None
+    try:
+        return _squares(fit_learning_curve(train), test)
+    except InputError:  # without this run, a codec of the others is never varied alone
+        return None
 
 
 def _squares(curve: Learning, points: Sequence[LossPoint]) -> list[float]:
-    return [(curve.loss(*point.bases) - point.loss) ** 2 for point in points]
+    return [(curve.coded("", point.codings).loss(*point.bases) - point.loss) ** 2 for point in points]
 
 
-def _fit_with_floor(points: Sequence[LossPoint], floor: float) -> Learning:
+def _fit_with_floor(design: Design, losses: Floats, floor: float) -> Learning:
     """The best curve with a given floor, by bounded least squares on logarithms."""
-    bases = np.array([point.bases for point in points], dtype=np.float64).T
-    losses = np.array([point.loss for point in points])
-    logarithms = [sign * np.log(base) for sign, base in zip(_SIGNS, bases, strict=True)]
-    varied = [k for k, column in enumerate(logarithms) if np.ptp(column) > 0]
-    design = np.column_stack([np.ones(len(points)), *(logarithms[k] for k in varied)])
-    least = [_LEAST[0], *(_LEAST[1 + k] for k in varied)]
-    scale, *found = lsq_linear(design, np.log(losses - floor), (least, np.inf), method="bvls").x.tolist()
-    exponents = [0.0] * len(bases)
-    for k, exponent in zip(varied, found, strict=True):
-        exponents[k] = max(-_MAX_EXPONENT, min(_MAX_EXPONENT, exponent))
+    least = [-np.inf, *(_LEAST[k] for k in design.varied), *(0.0 for _ in design.codings)]
+    found = lsq_linear(design.columns, np.log(losses - floor), (least, np.inf), method="bvls").x.tolist()
+    scale, bounded = found[0], [max(-_MAX_EXPONENT, min(_MAX_EXPONENT, each)) for each in found[1:]]
+    exponents = [0.0] * len(_SIGNS)
+    for k, exponent in zip(design.varied, bounded, strict=False):
+        exponents[k] = exponent
     epochs, data, replicas, window = exponents
+    factors = zip(design.codings, bounded[len(design.varied) :], strict=True)
     return Learning(
         floor=floor,
         scale=math.exp(np.clip(scale, *np.log(_SCALES))),
         epoch_exponent=epochs,
         data_exponent=data,
         replica_exponent=replicas,
-        window_exponent=window if _WINDOW in varied else None,
+        window_exponent=window if _WINDOW in design.varied else None,
+        codecs=tuple(
+            CodecTerm(of=coding.of, codec=coding.codec, factor=math.exp(min(power, _MAX_POWER)))
+            for coding, power in factors
+        ),
     )

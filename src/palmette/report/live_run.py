@@ -121,7 +121,7 @@ class LiveRun:
         last = max(own, key=lambda each: each.end_s, default=None)
         return {
             "now": ", ".join(dict.fromkeys(expected)) or None,
-            "last": None if last is None else f"{last.op} of {last.instance}",
+            "last": None if last is None else f"{last.said} of {last.instance}",
             "share": self._share(own),
         }
 

@@ -99,7 +99,7 @@ def _price_view(entry: ReportEntry) -> JsonObject:
     asked = entry.plan.asked
     estimate = summary(entry.plan, prices, timeline=True, epochs=asked.epochs if asked else None)
     timeline = [
-        [done.node, done.instance, done.op, done.start_s, done.end_s, done.bytes]
+        [done.node, done.instance, f"{done.op} {done.half or ''}".strip(), done.start_s, done.end_s, done.bytes]
         for done in (estimate.timeline or ())[:MAX_OPERATIONS]
     ]
     price = prices.price(entry.plan.phases[0])

@@ -37,6 +37,12 @@ class TraceRow(NamedTuple):
     start_s: float
     end_s: float
     size_bytes: float
+    half: str = ""
+
+    @property
+    def said(self) -> str:
+        """What it did in words; of a half of backward, which one."""
+        return f"{self.op} {self.half}" if self.half else self.op
 
 
 class TraceSum(NamedTuple):
@@ -107,7 +113,8 @@ def parse_trace_row(text: str, where: str = "") -> TraceRow | TraceSum:
         return TraceSum(first, last, start_s, end_s)
     size = _number(line, "bytes", where, needed=False) or 0.0
     node, instance = _text(line, "node", where), _text(line, "instance", where)
-    return TraceRow(_count(line, "iteration", where), node, instance, op, start_s, end_s, size)
+    half = _text(line, "half", where) if "half" in line else ""
+    return TraceRow(_count(line, "iteration", where), node, instance, op, start_s, end_s, size, half)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:

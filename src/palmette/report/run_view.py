@@ -183,7 +183,7 @@ def timeline_rows(operations: Iterable[TraceRow]) -> list[list[Any]]:
     found = sorted(operations, key=lambda row: row.start_s)
     zero_s = found[0].start_s if found else 0.0
     return [
-        [row.node, row.instance, row.op, row.start_s - zero_s, row.end_s - zero_s, row.size_bytes]
+        [row.node, row.instance, row.said, row.start_s - zero_s, row.end_s - zero_s, row.size_bytes]
         for row in found[:MAX_OPERATIONS]
     ]
 

@@ -7,6 +7,7 @@ be reproduced with fitted ones, or exclude other claims of the paper.
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 from palmette.errors import PalmetteError
 from palmette.reproduce.fitted import CONTRADICTORY, REPRODUCED
@@ -29,6 +30,11 @@ def everything(progress: Progress = silent) -> Record:
     return {"format": "palmette.reproduction/1", "paper": "all", "counts": counts, "papers": papers}
 
 
+def typical_s() -> float:
+    """Seconds that it typically takes."""
+    return sum(float(_figures(name).TYPICAL_S) for name in PAPERS)
+
+
 def _paper(name: str, title: str, progress: Progress) -> Record:
     command = f"palmette reproduce {name}"
     paper: Record = {"name": name, "title": title, "command": command, "claims": [], "failed": None}
@@ -41,8 +47,12 @@ def _paper(name: str, title: str, progress: Progress) -> Record:
 
 def _reproduce(name: str, progress: Progress) -> Record:
     """A paper's record: every ``figures`` module has the same ``reproduce(progress)``."""
-    made: Record = importlib.import_module(f"{__package__}.{name}.figures").reproduce(progress)
+    made: Record = _figures(name).reproduce(progress)
     return made
+
+
+def _figures(name: str) -> Any:
+    return importlib.import_module(f"{__package__}.{name}.figures")
 
 
 def claim(row: Record, command: str) -> Record:

@@ -11,6 +11,7 @@ preload           what every worker process needs, imported once
 program           what each node does in an iteration, as plain operations; pure
 phase_programs    the programs of a phase: of the whole, of each tree, of the exchange of weights; pure
 early_stopping    which metric decides about the best weights, and when a run stops
+held_out          a network on held-out data, as sums that an owner may report
 devices           what a node computes on: the CPU or a GPU
 options           training options: optimizer, schedule, clipping, precision, seed
 optimizer_choice  the optimizer that options describe: made, tried, priced

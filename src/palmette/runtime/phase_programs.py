@@ -55,3 +55,15 @@ def background_channels(parts: Sequence[PhasePart]) -> frozenset[int]:
         for operation in program.operations
         if operation.channel is not None and is_background(part.made.steps[operation.number], part.phase)
     )
+
+
+def leading_channels(parts: Sequence[PhasePart]) -> dict[int, int]:
+    """For each channel whose messages leave behind those of another, the first of that row."""
+    found: dict[int, int] = {}
+    for program in (program for part in parts for program in part.programs.values()):
+        sent = {each.number: each.channel.number for each in program.operations if each.op == "send" and each.channel}
+        for each in sorted(program.operations, key=lambda operation: operation.number):
+            if each.behind is not None:
+                before = sent[each.behind]
+                found[sent[each.number]] = found.get(before, before)
+    return found

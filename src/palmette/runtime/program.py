@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from palmette.cost.operations import samples_by_instance, topological
 from palmette.cost.sizes import Run
-from palmette.cost.steps import Iteration, Kind, NormPoint, Step
+from palmette.cost.steps import HALVES, Iteration, Kind, NormPoint, Piece, Step
 from palmette.spec.plan import Phase
 from palmette.spec.trace import Op
 
@@ -39,6 +39,7 @@ class ProgramOperation:
     """One operation of a node; ``number`` is the same on all nodes, ``after`` are operations of this node.
 
     ``what`` is the kind of step it belongs to: the same as ``op`` for a call, the message's content for a transfer.
+    A send leaves once that which it is ``behind`` has left.
     """
 
     number: int
@@ -50,15 +51,24 @@ class ProgramOperation:
     source: int | None = None
     layers: tuple[Run, ...] = ()
     point: NormPoint | None = None
+    piece: Piece | None = None
+    behind: int | None = None
+
+    @property
+    def said(self) -> str:
+        """What it does in words; of a half of backward, which one."""
+        return f"{self.op} {HALVES[self.what]}" if self.what in HALVES else self.op
 
     def __str__(self) -> str:
-        words = [f"{self.number:4d}  {self.op:8s}"]
+        words = [f"{self.number:4d}  {self.said:8s}"]
         if self.channel is not None:
             sending = self.op == "send"
             peer = self.channel.receiver if sending else self.channel.sender
             words.append(f"{self.what.value} {'to' if sending else 'from'} {peer} (channel {self.channel.number})")
         if self.layers:
             words.append("layers " + ", ".join(f"{first}–{last}" for first, last in self.layers))
+        if self.piece is not None:
+            words.append(f"piece {self.piece.number + 1} of {self.piece.of}")
         if self.after:
             words.append("after " + ", ".join(map(str, self.after)))
         return "  ".join(words)
@@ -107,6 +117,8 @@ def compile_programs(phase: Phase, made: Iteration, first_channel: int = 0) -> d
                     source=step.source,
                     layers=step.layers,
                     point=step.point,
+                    piece=step.piece,
+                    behind=step.behind if op == "send" else None,
                 )
             )
     return {node: Program(node, phase, tuple(operations)) for node, operations in programs.items()}
@@ -116,6 +128,8 @@ _CALLS: dict[Kind, Op] = {
     Kind.FORWARD: "forward",
     Kind.RECOMPUTE: "forward",
     Kind.BACKWARD: "backward",
+    Kind.BACKWARD_INPUT: "backward",
+    Kind.BACKWARD_WEIGHTS: "backward",
     Kind.COMBINE: "average",
     Kind.AVERAGE: "average",
     Kind.NORM: "average",

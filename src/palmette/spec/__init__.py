@@ -11,6 +11,7 @@ hourly_price  what a node costs
 link          a link and its bandwidth
 tcp           what TCP reaches on a link that loses packets
 link_trace    the bandwidth of a link as it was measured over time
+link_csv      such a trace as a file
 radio         what the radio of a node draws
 cluster       nodes, links, sources, limits
 profile       layers and what they cost on each node
@@ -25,6 +26,7 @@ estimate      the evaluator's price
 trace         operations, predicted or real
 run           the record of a run
 run_entry     a run as it is listed
+codec_term    what a codec costs in loss
 learning      how the loss falls with epochs and data
 curves        learning curves of real trainings
 measurements  what each device measured alone, for the choice of a cluster

@@ -13,6 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from palmette.errors import ArgumentFault, InputError, expected_name
+
 Codec = Literal["none", "int8", "int4"]
 
 FLOAT_BYTES = 4
@@ -65,6 +67,18 @@ SMALLEST: Codec = min(
     (name for name, kind in CODEC_KINDS.items() if not kind.on_request), key=lambda name: CODEC_KINDS[name].ratio
 )
 """The codec with the smallest messages of those that strategies choose."""
+
+
+def known_codec(text: str) -> Codec:
+    """The codec of outputs of this name.
+
+    Raises:
+        InputError: there is none.
+    """
+    for codec in CODEC_KINDS:
+        if text == codec:
+            return codec
+    raise InputError(ArgumentFault("output_codecs", text, expected_name(text, "codec", list(CODEC_KINDS))))
 
 
 def returning_codec(codec: Codec) -> Codec:

@@ -61,6 +61,11 @@ class Exchange(OpenDocument):
     def __str__(self) -> str:
         return " ".join([self.codec, *(f"{name} {value:g}" for name, value in self._options().items())])
 
+    @property
+    def argument(self) -> str:
+        """As ``known_exchange`` reads it; its usual number is always said, so that equal exchanges read the same."""
+        return ":".join([self.codec, *(f"{value:g}" for value in self._options().values())])
+
     def _options(self) -> dict[str, float]:
         usual: dict[str, float] = {"ratio": self.kept_ratio, "rank": self.columns}
         return {name: usual[name] for name in self.kind.options}

@@ -1,28 +1,31 @@
 """The learning curve: the loss after so many epochs, with so much of the data, in so many replicas and windows.
 
-    loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · h^(window_exponent) · k^(−epoch_exponent)
+    loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · h^(window_exponent) · c · k^(−epoch_exponent)
 
 k epochs, φ the fraction of all data in use, g the number of instances of the first layer, h the steps that replicas
-take before they average their weights: 1 under ``step``, and for one replica. Where sources differ in worth
+take before they average their weights: 1 under ``step``, and for one replica; c the product of the factors of what
+travels coded. Where sources differ in worth
 (the classes that they hold, noise of their labels), ``weights`` says what a sample of each counts, 1 where it does not:
 φ = Σ w(d)·x(d) / Σ w(d)·Δ(d) for x(d) samples used of the Δ(d) that d owns. Everything is worked out in logarithms, so
 that no exponent is too large for a float.
 
 ``fitted_on`` says which values the runs had that a curve was fitted to. What all of them had in common is unknown: its
 exponent reads 0, but nobody has tried anything else. A curve that does not say is taken as it is. The exponent of the
-window is None where it is unknown, and belongs to the ``outer`` optimizer that the runs had.
+window is None where it is unknown, and belongs to the ``outer`` optimizer that the runs had. A codec without a factor
+of its own is unknown.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from palmette.errors import ArgumentFault, InputError
+from palmette.spec.codec_term import CodecTerm, Coding
 from palmette.spec.document import Count, LocatedFault, Number, OpenDocument, Positive, refuse
 from palmette.spec.sync import OuterOptimizer
 
@@ -50,6 +53,8 @@ class Learning(OpenDocument):
     window_exponent: Exponent | None = None
     outer: OuterOptimizer | None = None
     """The outer optimizer of runs whose replicas train apart; without meaning where none do."""
+    codecs: tuple[CodecTerm, ...] = ()
+    """What codecs cost that runs have tried; that of any other is unknown."""
     weights: dict[str, Positive] = Field(default_factory=dict)
     """What a sample of each source counts; 1 for sources that are not named."""
     fitted_on: dict[FittedValue, Range] = Field(default_factory=dict)
@@ -59,13 +64,21 @@ class Learning(OpenDocument):
     """The root of the mean squared error of the loss over the runs that it was fitted to."""
     left_out_error: Number | None = None
     """The same over runs that were each left out of the fit; None where the others were too few."""
+    left_out_runs: Count | None = None
+    """Over how many runs that is: the only one with a codec, or that trained apart, cannot be predicted by others."""
 
     @model_validator(mode="after")
-    def _ranges_ascend(self) -> Self:
+    def _is_consistent(self) -> Self:
         wrong = [
             LocatedFault(("fitted_on", name), f"[{low:g}, {high:g}]", "expected the least value before the largest")
             for name, (low, high) in self.fitted_on.items()
             if low > high
+        ]
+        codings = [term.coding for term in self.codecs]
+        wrong += [
+            LocatedFault(("codecs", k), str(coding), "stands there twice; expected it once")
+            for k, coding in enumerate(codings)
+            if coding in codings[:k]
         ]
         if wrong:
             refuse("Learning", wrong)
@@ -113,6 +126,28 @@ class Learning(OpenDocument):
         raise InputError(
             ArgumentFault("learning", f"windows of {window:g} steps", f"{expected}, as {command} makes them")
         )
+
+    def coded(self, model: str, codings: Iterable[Coding], window: float = 1.0) -> Learning:
+        """The curve of trainings of ``model`` in which so much travels coded, and so many steps are taken apart.
+
+        Raises:
+            InputError: no run tells what one of these costs; names the command that would.
+        """
+        known, power = {term.coding: term for term in self.codecs}, 0.0
+        for coding in codings:
+            if coding not in known:
+                command = f"palmette pilot {model} --cluster CLUSTER --data DATA {coding.options(window)}"
+                expected = (
+                    f"no run of this curve varied that; expected a curve of runs that do, as {command} makes them"
+                )
+                raise InputError(ArgumentFault("learning", str(coding), expected))
+            power += math.log(known[coding].factor)
+        return self if power == 0 else self.model_copy(update={"scale": self.scale * _exp(power)})
+
+    def terms_of(self, codings: Iterable[Coding]) -> list[CodecTerm]:
+        """What is known of the cost of some codings."""
+        wanted = set(codings)
+        return [term for term in self.codecs if term.coding in wanted]
 
     def refuse_parts(self, clients: int | None, fragments: int | None) -> None:
         """Refuse to say what is learnt where clients are drawn, or parts of the network have turns: it has no term.

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import Field, model_validator
 
 from palmette.spec.document import Document, Flag, LocatedFault, Name, Number, Positive, refuse
-from palmette.spec.link_trace import BandwidthTrace, read_trace
+from palmette.spec.link_csv import read_trace
+from palmette.spec.link_trace import BandwidthTrace
 from palmette.spec.tcp import reached_bps
 from palmette.spec.units import BANDWIDTH, DURATION, ENERGY_PER_BIT, SHARE, SIZE
 

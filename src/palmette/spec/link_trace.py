@@ -1,36 +1,26 @@
-"""The bandwidth of a link as it was measured over time: a CSV file beside the cluster's.
-
-    time_s,down_bps,up_bps
-    0,12000000,3000000
-    1,9000000,2500000
+"""The bandwidth of a link as it was measured over time.
 
 A row holds until the next one; after the last, which lasts as long as the one before, the trace begins again. ``up`` is
-from the first named node to the second; without that column it is as ``down``. A bandwidth may be 0 for a while.
+from the first named node to the second; without it, it is as ``down``. A bandwidth may be 0 for a while.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from palmette.errors import Fault, InputError
 from palmette.spec.document import Document, LocatedFault, Number, refuse
-from palmette.spec.files import read_text, validated
 
 LEAST_BPS = 1.0
-_COLUMNS = ("time_s", "down_bps", "up_bps")
-_MOST_ROWS = 1_000_000
+MOST_ROWS = 1_000_000
 _NEARLY = 1 - 1e-9  # sums of seconds are rounded
 _CLOSE = 1e-3
-Numbers = Annotated[tuple[Number, ...], Field(min_length=1, max_length=_MOST_ROWS)]
+Numbers = Annotated[tuple[Number, ...], Field(min_length=1, max_length=MOST_ROWS)]
 
 
 class BandwidthTrace(Document):
@@ -128,32 +118,6 @@ class BandwidthTrace(Document):
     @cached_property
     def _is_constant(self) -> bool:
         return len(set(zip(*self.rates_bps, strict=True))) == 1
-
-
-def read_trace(path: Path) -> BandwidthTrace:
-    """The trace in a CSV file.
-
-    Raises:
-        InputError: it cannot be read, or is no trace; names the line.
-    """
-    rows = list(csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff"))))  # as spreadsheets write it
-    header = tuple(each.strip() for each in rows[0]) if rows else ()
-    if header not in (_COLUMNS, _COLUMNS[:2]):
-        expected = "expected time_s,down_bps or time_s,down_bps,up_bps"
-        raise InputError(Fault("line 1", ",".join(header) or "nothing", expected, str(path)))
-    columns: list[list[float]] = [[] for _ in header]
-    for line, row in enumerate(rows[1:], 2):
-        if not any(each.strip() for each in row):
-            continue
-        try:
-            values = [float(each) for each in row]
-        except ValueError:
-            values = []
-        if len(values) != len(header):
-            raise InputError(Fault(f"line {line}", ",".join(row), f"expected {len(header)} numbers", str(path)))
-        for column, value in zip(columns, values, strict=True):
-            column.append(value)
-    return validated(BandwidthTrace, dict(zip(header, map(tuple, columns), strict=True)), str(path))
 
 
 def _weighted_mean(rates: Sequence[float], lasts_s: Sequence[float]) -> float:

@@ -33,7 +33,7 @@ from palmette.spec.tree import Feed, Instance, wrong_instances, wrong_tree
 
 BatchNorm = Literal["whole", "parts"]
 InputAs = Literal["stored", "tensor"]
-Order = Literal["fifo", "1f1b"]
+Order = Literal["fifo", "1f1b", "zero-bubble"]
 Averaging = Literal["meet", "ring"]
 USUAL_AHEAD = 4
 """How many iterations ahead samples travel by default: enough for the latency of most links, few enough for memory."""
@@ -60,7 +60,8 @@ class Phase(OpenDocument):
     ``input_as`` says how samples travel: as they are stored, or as the tensors that the network takes. With ``ahead``
     they travel while earlier iterations compute, at most ``ahead_iterations`` of them. While the phase runs, samples of
     its sources are also sent to the nodes in ``upload``, in the background, and kept there for a later phase. ``order``
-    is that of the calls of microbatches on a node: as they become ready, or one forward, one backward in turns.
+    is that of the calls of microbatches on a node: as they become ready, or one forward, one backward in turns, or such
+    turns in which the gradients of inputs are computed first, and those of weights later.
     ``averaging`` says how gradients of replicas are averaged under ``step``: where they meet, or around a ring.
     Under ``every``, weights are averaged after so many steps; ``outer`` is what then updates with the mean difference.
     With ``turns`` parts of the network are exchanged one after the other, while steps go on.

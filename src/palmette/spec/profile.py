@@ -18,6 +18,9 @@ CodingSeconds = dict[Name, tuple[Number, Number]]
 """Seconds per number for compressing and extracting, by codec."""
 
 
+_ROUNDING = 1 + 1e-9
+
+
 class Layer(OpenDocument):
     """One layer's sizes: its weights, one sample of its output, what a sample keeps for backward.
 
@@ -71,6 +74,9 @@ class Layer(OpenDocument):
 class Times(OpenDocument):
     """Seconds of each layer on one node: a sample forward and backward, a call's fixed part, an update.
 
+    ``backward_input_s`` is the part of ``backward_s`` for the gradient of the input alone, where backward falls into
+    halves; the fixed part of a call falls as its seconds a sample do.
+
     ``prune_s``, of a variant: seconds that it takes the node to prune the network down to it. ``decode_s``: seconds to
     turn one stored sample into an input, which are included in ``forward_s`` of layer 1. ``coding_s``: seconds to
     compress and to extract one number of a message, by codec; not counted where a profile lacks them.
@@ -81,6 +87,7 @@ class Times(OpenDocument):
     update_s: Seconds
     forward_call_s: Seconds | None = None
     backward_call_s: Seconds | None = None
+    backward_input_s: Seconds | None = None
     prune_s: Number | None = None
     decode_s: Number | None = None
     coding_s: CodingSeconds | None = None
@@ -113,6 +120,20 @@ class Table(OpenDocument):
             LocatedFault(("ties", str(k), "layers"), str(max(tie.layers)), f"expected at most {depth}, the last layer")
             for k, tie in enumerate(self.ties)
             if max(tie.layers) > depth
+        ]
+        if wrong:
+            refuse("Profile", wrong)
+        return self
+
+    @model_validator(mode="after")
+    def _input_is_a_part(self) -> Self:
+        wrong = [
+            LocatedFault(
+                ("nodes", node, "backward_input_s", k), part_s, f"expected at most {whole_s}, all of backward_s"
+            )
+            for node, times in self.nodes.items()
+            for k, (part_s, whole_s) in enumerate(zip(times.backward_input_s or (), times.backward_s, strict=False))
+            if part_s > whole_s * _ROUNDING
         ]
         if wrong:
             refuse("Profile", wrong)

@@ -62,11 +62,19 @@ class PacedTransport:
         self.send_due(channel, message, time.monotonic(), sized=sized, background=background)
 
     def send_due(
-        self, channel: Channel, message: Tensor, due_s: float, *, sized: bool = True, background: bool = False
+        self,
+        channel: Channel,
+        message: Tensor,
+        due_s: float,
+        *,
+        sized: bool = True,
+        background: bool = False,
+        until_left: bool = False,
     ) -> float:
         """Announce the transfer, which was due to begin at a moment, and send the bytes; returns when they arrive.
 
-        A background message has left, then, so that the next may follow it; nobody waits here for its arrival.
+        A message in the background, or one that is followed by another, has left then; nobody waits here for its
+        arrival.
 
         Raises:
             RunError: the emulated links are gone.
@@ -76,7 +84,7 @@ class PacedTransport:
         except OSError:
             raise _gone() from None
         self._inner.send(channel, message, sized=sized)  # the emulated links let background messages give way
-        return self._arrival_s(channel) if background else self._await(channel)
+        return self._arrival_s(channel) if background or until_left else self._await(channel)
 
     def receive(self, channel: Channel, size_bytes: int | None) -> Tensor:
         """Wait for the bytes, and for the moment at which they would have arrived.

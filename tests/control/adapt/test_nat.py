@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
 
-from benchmarks.home_networks import HomeNetwork, why_no_networks
+from benchmarks.home_networks import HomeNetwork, remove_left_networks, why_no_networks
 from tests.control.adapt.test_networks_at_hub import Proxy
 from tests.control.adapt.test_recovery_at_hub import AtHub
 from tests.control.hub_workers import HubWorkers
@@ -14,6 +17,14 @@ from tests.runtime.world import NODES, TINY, Runs
 from tests.testbed.test_namespaces import eventually
 
 DARK_S = 20.0
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.namespaces
@@ -27,6 +38,23 @@ def test_nobody_gets_into_such_a_network_because_of_its_router() -> None:
             assert eventually(lambda: home.lets_in(8000), 10)
         finally:
             listening.kill()
+
+
+@pytest.mark.namespaces
+@pytest.mark.skipif(why_no_networks("nft") is not None, reason=str(why_no_networks("nft")))
+def test_networks_of_tests_that_were_killed_are_removed_with_their_processes() -> None:
+    killed = "from benchmarks.home_networks import HomeNetwork; import os\nwith HomeNetwork(5) as home: "
+    killed += "print(home.machine, home.listener(8000).pid, flush=True); os.kill(os.getpid(), 9)"
+    with subprocess.Popen([sys.executable, "-c", killed], stdout=subprocess.PIPE, text=True) as made:
+        assert made.stdout is not None
+        name, pid = made.stdout.readline().split()
+    with HomeNetwork(26) as home:
+        listed = subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout
+        assert name not in listed
+        assert eventually(lambda: not _runs(int(pid)), 10)
+        remove_left_networks()
+        listed = subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout
+        assert home.machine in listed, "its process lives"
 
 
 @pytest.mark.namespaces

@@ -15,6 +15,7 @@ from typing import Self
 
 import pytest
 
+from benchmarks.home_networks import remove_left_networks
 from palmette.runtime.options import Options
 from tests.control.adapt.test_recovery_at_hub import AtHub
 from tests.control.hub_workers import HubWorkers, worker_process
@@ -95,6 +96,7 @@ class Elsewhere:
         self.name, self._ours, self._theirs = (f"plm{os.getpid()}{end}" for end in ("n", "a", "b"))
 
     def __enter__(self) -> Self:
+        remove_left_networks()
         ip("netns", "add", self.name)
         ip("link", "add", self._ours, "type", "veth", "peer", "name", self._theirs, "netns", self.name)
         ip("address", "add", f"{HUB}/24", "dev", self._ours)

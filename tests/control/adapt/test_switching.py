@@ -8,6 +8,7 @@ import pytest
 
 import palmette as pt
 from palmette.control.adapt.link_history import LinkHistory, with_measured_bandwidth
+from palmette.control.adapt.pauses import PauseMeter
 from palmette.control.adapt.switching import PAUSE_S, THERE_AND_BACK, PlanSwitching
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.handover import change_price
@@ -31,11 +32,13 @@ def made() -> Plan:
 class Playing:
     """Iterations of whatever plan is in use, over links that are so many times slower."""
 
-    def __init__(self) -> None:
+    def __init__(self, iterations: int | None = None) -> None:
         self.first = self.plan = made()
         self.prices = Evaluator(profile(4), where())
         self.asked: list[Cluster] = []
         self.switching = PlanSwitching(self.plan, self.prices, threshold=THRESHOLD, planner=self._plan)
+        if iterations is not None:
+            self.switching.expect(iterations)
         self.now_s, self.changes = 0.0, 0
 
     def _plan(self, plan: Plan, cluster: Cluster, reason: str) -> Plan:
@@ -78,7 +81,7 @@ def test_one_outage_is_no_reason() -> None:
     assert playing.changes == 0
 
 
-def test_a_change_waits_until_it_would_have_paid_there_and_back() -> None:
+def test_a_change_waits_until_it_has_been_earned_twice_by_iterations_that_were_lost() -> None:
     playing = Playing()
     slow = Evaluator(profile(4), with_measured_bandwidth(where(), dict.fromkeys(range(4), SLOW)))
     other = replan(playing.first, slow.cluster)
@@ -89,6 +92,84 @@ def test_a_change_waits_until_it_would_have_paid_there_and_back() -> None:
     assert playing.changes == 0
 
 
+def test_a_link_that_becomes_50_times_slower_is_left_at_once() -> None:
+    playing = Playing(iterations=100)
+    playing.play(1.0, 20)
+    playing.play(50.0, 4)
+    assert playing.changes == 1
+
+
+def test_the_shorter_the_pause_the_sooner_the_change() -> None:
+    def slow_iterations(pause_s: float) -> int:
+        playing = Playing(iterations=2000)
+        playing.switching.pause_s = pause_s
+        playing.play(1.0, 20)
+        many = 0
+        while not playing.changes:
+            playing.play(SLOW, 1)
+            many += 1
+        return many
+
+    assert slow_iterations(0.1) < slow_iterations(2.0) < slow_iterations(40.0)
+
+
+def test_just_before_the_end_nothing_is_changed_any_more() -> None:
+    def changes(slow: int, iterations: int) -> int:
+        playing = Playing(iterations)
+        playing.switching.pause_s = 40.0
+        playing.play(1.0, 20)
+        playing.play(SLOW, slow)
+        return playing.changes
+
+    first = next(many for many in range(1, 200) if changes(many, 2000))
+    assert changes(first, 20 + first) == 0
+
+
+def test_rates_that_change_all_the_time_are_not_followed() -> None:
+    playing = Playing(iterations=300)
+    for _ in range(50):
+        playing.play(SLOW, 1)
+        playing.play(1.0, 5)
+    assert playing.changes <= 1
+
+
+def test_a_pause_is_measured_from_the_last_iteration_to_the_first() -> None:
+    now_s = 100.0
+    pauses = PauseMeter(10.0, lambda: now_s)
+    now_s = 107.0
+    pauses.hear([{"start_s": 0.0, "end_s": 1.0}], dilation=2.0)
+    assert pauses.pause_s == pytest.approx(2.5)  # 7 s at half speed, of which the iteration took 1 s
+    now_s = 110.0
+    pauses.hear([{"start_s": 1.0, "end_s": 2.0}], dilation=2.0)
+    assert pauses.pause_s == pytest.approx(2.5)
+    pauses.stop()
+    now_s = 116.0
+    pauses.hear([{"start_s": 0.0, "end_s": 1.0}], dilation=2.0)
+    assert pauses.pause_s == pytest.approx(2.0)
+
+
+def test_the_start_of_a_run_takes_longer_than_a_change() -> None:
+    now_s = 0.0
+    pauses = PauseMeter(2.0, lambda: now_s)
+    now_s = 30.0
+    pauses.hear([{"start_s": 0.0, "end_s": 1.0}], dilation=1.0)
+    assert pauses.pause_s == 2.0
+    pauses.stop()
+    now_s = 36.0
+    pauses.hear([{"start_s": 0.0, "end_s": 1.0}], dilation=1.0)
+    assert pauses.pause_s == pytest.approx(5.0)
+
+
+def test_nothing_is_said_before_the_first_iteration_of_another_plan() -> None:
+    playing = Playing(iterations=100)
+    playing.play(1.0, 20)
+    for _ in range(4):
+        playing.play(50.0, 1)
+        if playing.changes:
+            break
+    assert playing.switching() is None
+
+
 def test_rates_about_the_same_are_planned_for_once() -> None:
     playing = Playing()
     for slower in (1.9, 2.0, 2.1) * 30:
@@ -96,13 +177,22 @@ def test_rates_about_the_same_are_planned_for_once() -> None:
     assert len(playing.asked) <= 1
 
 
-def test_a_link_that_shows_nothing_goes_back_to_its_mean() -> None:
-    history = LinkHistory(1.5)
+def test_a_link_that_shows_nothing_is_tried_again() -> None:
+    history = LinkHistory(1.5, declared_s=5.0)
     for second in range(10):
         history.observe({0: 1.0}, float(second))
     for second in range(10, 15):
         history.observe({0: 8.0}, float(second))
     assert history.recent[0] == history.believed(15.0)[0] == 8.0
     assert history.believed(19.0)[0] == 8.0  # slow since 9 s, seen last at 14 s
+    assert history.believed(20.0)[0] == 1.0  # as declared
+    assert history.mean[0] == pytest.approx((5 + 9 + 5) / (5 + 9 + 5 / 8))
+
+
+def test_a_link_that_was_faster_than_declared_counts_as_its_mean() -> None:
+    history = LinkHistory(1.5, declared_s=1.0)
+    for second in range(1, 11):
+        history.observe({0: 0.5}, float(second))
+    history.observe({0: 4.0}, 11.0)
     assert history.believed(20.0)[0] == pytest.approx(history.mean[0])
-    assert 1.0 < history.mean[0] < 8.0
+    assert history.mean[0] < 1.0

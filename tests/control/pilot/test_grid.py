@@ -7,6 +7,7 @@ import pytest
 import palmette as pt
 from palmette.control.pilot.grid import PilotGrid, PilotSetting
 from palmette.spec.cluster import Cluster, Node, Source
+from palmette.spec.exchange import known_exchange
 
 OWN = {
     "phone 1": Node(tier="device", source=Source(samples=300, data="digits")),
@@ -45,3 +46,26 @@ def test_every_number_out_of_range_is_named() -> None:
 
 def test_the_usual_setting_is_all_data_once() -> None:
     assert PilotSetting().name == "data-1-replicas-1"
+
+
+def test_codecs_have_runs_with_the_most_and_the_least_data_and_of_gradients_and_differences() -> None:
+    codecs = tuple(map(known_exchange, ("none", "int8", "topk", "topk:0.01")))
+    grid = PilotGrid(replicas=(1, 3), windows=(1, 4, 16), exchange_codecs=codecs, output_codecs=("none", "int8"))
+    coded = [each for each in grid.settings(Cluster(nodes=OWN)) if each.needs_several_nodes]
+    assert [each.name for each in coded] == [
+        "data-1-replicas-3-exchange-int8",
+        "data-0.25-replicas-3-exchange-int8",
+        "data-1-replicas-3-window-16-exchange-int8",
+        "data-0.25-replicas-3-window-16-exchange-int8",
+        "data-1-replicas-3-exchange-topk-0.01",
+        "data-0.25-replicas-3-exchange-topk-0.01",
+        "data-1-replicas-3-window-16-exchange-topk-0.01",
+        "data-0.25-replicas-3-window-16-exchange-topk-0.01",
+        "data-1-replicas-1-outputs-int8",
+        "data-0.25-replicas-1-outputs-int8",
+    ]
+
+
+def test_one_replica_exchanges_nothing() -> None:
+    with pytest.raises(pt.InputError, match="exchange_codecs: int8: one replica has no other"):
+        PilotGrid(replicas=(1,), exchange_codecs=(known_exchange("int8"),))

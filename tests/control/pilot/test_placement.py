@@ -9,6 +9,8 @@ from palmette.control.pilot.grid import PilotSetting
 from palmette.control.pilot.placement import cluster_here, pilot_phase, pilot_plan
 from palmette.cost.estimate import evaluator
 from palmette.spec.cluster import Cluster, Source
+from palmette.spec.codec_term import Coding, codings_of
+from palmette.spec.exchange import Exchange
 from tests.plan.problems import link, node, profile, three_tiers
 
 
@@ -74,8 +76,35 @@ def test_on_hosts_the_fastest_that_has_the_memory_computes() -> None:
 def test_what_cannot_be_made_is_refused() -> None:
     cluster = two_sources()
     with pytest.raises(pt.InputError, match="batch: 3: expected at least 4"):
-        pilot_phase(PilotSetting(replicas=4), cluster, "server", 3, 2)
+        pilot_phase(PilotSetting(replicas=4), cluster, ["server"], 3, PROFILE)
     with pytest.raises(pt.InputError, match="no source"):
         cluster_here(Cluster(nodes={"server": node("edge")}), PROFILE)
     with pytest.raises(pt.InputError, match="a profile of this cluster"):
         cluster_here(two_sources(), profile(other=1.0))
+
+
+@pytest.mark.parametrize("data", [None, "digits"])
+@pytest.mark.parametrize("window", [1, 4])
+def test_what_is_coded_travels(data: str | None, window: int) -> None:
+    here = cluster_here(two_sources(data), PROFILE, 2)
+    setting = PilotSetting(replicas=2, window=window, exchange=Exchange(codec="int8"))
+    (phase,) = pilot_plan("tiny", setting, PROFILE, here, 32).phases
+    assert len({each.node for each in phase.instances}) == 2
+    assert codings_of(phase) == (Coding("gradients" if window == 1 else "differences", "int8"),)
+
+
+def test_a_network_is_cut_where_its_outputs_are_smallest() -> None:
+    known = profile(4, phone=40.0, tablet=40.0, server=2.0)
+    small = [layer.model_copy(update={"output_bytes": 7}) if k == 1 else layer for k, layer in enumerate(known.layers)]
+    known = known.model_copy(update={"layers": tuple(small)})
+    here = cluster_here(two_sources(), known, 2)
+    (phase,) = pilot_plan("tiny", PilotSetting(output_codec="int8"), known, here, 32).phases
+    assert [(each.layers, each.codec) for each in phase.instances] == [((1, 2), "int8"), ((3, 4), "none")]
+    assert codings_of(phase) == (Coding("outputs", "int8"),)
+    assert phase.instances[0].node != phase.instances[1].node
+
+
+def test_one_node_alone_codes_nothing() -> None:
+    alone = Cluster(nodes={"server": node("edge", samples=10)})
+    with pytest.raises(pt.InputError, match="one node, server: within a node nothing is coded"):
+        pilot_plan("tiny", PilotSetting(replicas=2, exchange=Exchange(codec="int8")), PROFILE, alone, 32)

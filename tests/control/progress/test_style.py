@@ -7,6 +7,7 @@ from rich.progress import Progress
 
 from palmette.cli.show.profile_progress import profile_progress
 from palmette.cli.show.progress_bar import progress_bar
+from palmette.cli.show.steps_progress import steps_progress
 from palmette.control.progress.style import TimeLeftColumn, shown_bar
 
 
@@ -29,6 +30,9 @@ def test_the_time_left_is_known_from_the_first_second() -> None:
     assert told(bar) == "0:00:02 so far"
     bar.update(task, expected_s=30.0)
     assert told(bar) == "0:00:28 left"
+    clock.now_s += 30
+    assert told(bar) == "0:00:32 so far"
+    clock.now_s -= 30
     for done in (1, 2, 3):
         clock.now_s += 1
         bar.update(task, completed=done)
@@ -53,4 +57,6 @@ def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixtu
     with profile_progress(False) as progress, progress_bar("curves", False) as watch:
         progress("conv1", 0.5)
         watch(1, 3)
+    with steps_progress(False, 60.0) as say:
+        say("Fig. 2")
     assert capsys.readouterr() == ("", "")

@@ -11,14 +11,23 @@ import pytest
 from palmette.cli import execute
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.options import Options
+from palmette.runtime.training.evaluation import evaluate
+from palmette.zoo.capture import load_state
+from palmette.zoo.data import load_data
+from palmette.zoo.models import load_network
+from palmette.zoo.recipes.objective import classification
 from tests.control.hub_workers import HubWorkers
 from tests.control.run.test_processes import assert_equal, trees
 from tests.control.run.test_tls import receivers
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import relatively_off
-from tests.runtime.world import CLUSTER, NODES, TINY, Runs, alone, weights
+from tests.runtime.world import CLUSTER, NODES, TINY, Runs, alone, lines, weights
 
 DOUBLE = Options(optimizer="momentum", lr=0.05, seed=3, dtype="float64")
+DIGITS = {
+    name: f"tests.runtime.networks:{called}"
+    for name, called in (("mine", "small_digits"), ("yours", "large_digits"), ("others", "turned_digits"))
+}
 CHOSEN = ["--optimizer", "momentum", "--lr", "0.05", "--seed", "3", "--dtype", "float64", "--quiet"]
 
 
@@ -154,3 +163,31 @@ class TestRefusals:
     def test_listen_without_a_hub(self, runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
         said = self.refused(runs, capsys, "--listen", "127.0.0.1:8443")
         assert said == "palmette: --listen: 127.0.0.1:8443: engine local does not listen; expected --engine hub"
+
+
+@pytest.mark.parametrize("sync", ["step", "epoch"])
+def test_owners_evaluate_on_their_own_data(runs: Runs, place: HubWorkers, sync: str) -> None:
+    """What they report is of the data that is theirs, not of what the engine has under that name."""
+    text = runs.cluster.read_text()
+    for known, name in (("samples: 1500}", "mine"), ("samples: 100}", "yours")):
+        text = text.replace(known, f'samples: 300, private: true, data: "{DIGITS[name]}"}}', 1)
+    runs.cluster.write_text(text)
+    here = AllowedNames(frozenset({TINY, *DIGITS.values()}), {DIGITS["mine"]: DIGITS["others"]})
+    place.start(allowed=here)
+    parts = [
+        *(source(at, 6, at) for at in ("phone", "server")),
+        *(instance(at, 1, 5, at) for at in ("phone", "server")),
+    ]
+    out = runs.folder / "out"
+    chosen = [*runs.arguments(TINY, phase(*parts, sync=sync)), *place.options, "--epochs", "1", *CHOSEN]
+    assert execute([*chosen, "-o", str(out)]) == 0
+    (found,) = (line for line in lines(out / "metrics.jsonl") if "accuracy" in line)
+    network = load_network(TINY, seed=0)
+    for layer in network.layers:
+        layer.module.double()
+    load_state(network.layers, weights(out))
+    for node, name in (("phone", "others"), ("server", "yours")):
+        part = load_data(DIGITS[name], (1, 8, 8)).held_out
+        expected = evaluate(network, part, classification(network.classes), DOUBLE)
+        assert found["owners"][node]["loss"] == pytest.approx(expected.loss, rel=1e-12)
+        assert found["owners"][node]["samples"] == len(part)

@@ -51,7 +51,8 @@ def devices(sync: str) -> Phase:
         instance("P", 1, 5, "phone"),
         instance("S", 1, 5, "server"),
         sync=sync,
-        server="cloud",
+        **({} if sync == "step" else {"server": "cloud"}),
+        **({"every": 4} if sync == "every" else {}),
     )
 
 
@@ -131,6 +132,28 @@ def test_data_beside_sources_that_name_their_own_is_what_the_network_is_judged_b
         found = [line for line in lines(folder / "metrics.jsonl") if "accuracy" in line]
         expected = evaluate(network, data.held_out, classification(network.classes), Options(dtype="float64"))
         assert [line["loss"] for line in found] == pytest.approx([expected.loss])
+
+
+@pytest.mark.parametrize(
+    "tree", [JOINING, devices("step"), devices("epoch"), devices("every")], ids=["cut", "step", "epoch", "every"]
+)
+def test_every_owner_evaluates_on_its_own_data_as_one_process_would(runs: Runs, tree: Phase) -> None:
+    own(runs)
+    out = runs.folder / "out"
+    assert execute([*runs.arguments(TINY, tree), "--epochs", "1", *COMMON_OPTIONS, "-o", str(out)]) == 0
+    network = load_network(TINY, seed=0)
+    for layer in network.layers:
+        layer.module.double()
+    load_state(network.layers, weights(out))
+    (found,) = (line for line in lines(out / "metrics.jsonl") if "accuracy" in line)
+    for node, name in (("phone", SMALL), ("server", LARGE)):
+        part = load_data(name, (1, 8, 8)).held_out
+        expected = evaluate(network, part, classification(network.classes), Options(dtype="float64"))
+        told = {"samples": len(part), "accuracy": expected.accuracy, "loss": pytest.approx(expected.loss, rel=1e-12)}
+        assert found["owners"][node] == told
+    samples = sum(each["samples"] for each in found["owners"].values())
+    mean = sum(each["samples"] * each["loss"] for each in found["owners"].values()) / samples
+    assert found["loss"] == pytest.approx(mean, rel=1e-12)
 
 
 def test_an_epoch_goes_through_as_many_samples_as_the_sources_own(runs: Runs) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import palmette as pt
-from palmette.errors import Infeasible, InputError
-from palmette.plan.core.comparison import mean_iteration
+from palmette.errors import Infeasible, InputError, too_late
+from palmette.plan.core import comparison
+from palmette.plan.core.comparison import Comparison, mean_iteration
 from palmette.plan.core.make_plan import replan
 from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import HORIZON_EPOCHS
@@ -142,6 +143,20 @@ def test_a_goal_that_nobody_meets_is_told_with_the_closest() -> None:
     (line,) = str(caught.value).splitlines()
     assert line.startswith("iteration_deadline_s: 1e-09 s: cannot be met; the least that can be had is ")
     assert caught.value.least_s is not None
+
+
+def test_a_deadline_that_only_a_plan_without_a_node_meets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search without a node may find what the one with all nodes does not."""
+
+    def late(*_: Any) -> Comparison:
+        return Comparison([], {"hybrid": too_late("iteration_deadline_s", 10.0, 11.0)})
+
+    monkeypatch.setattr(comparison, "compare", late)
+    for wanted in ("time", "0.5*time+0.5*energy"):
+        made = auto(three_tiers(), goal=replace(goal(wanted), iteration_deadline_s=10.0))
+        assert made.decision["strategy"] == "hybrid"
+        assert made.estimate is not None
+        assert made.estimate.iteration_s <= 10.0
 
 
 @pytest.mark.slow

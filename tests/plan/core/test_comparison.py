@@ -115,7 +115,8 @@ def test_a_deadline_leaves_out_who_trains_too_long() -> None:
 
 
 def test_who_can_hurry_does_so_for_a_deadline() -> None:
-    options = {"learning": CURVE, "effort": LITTLE}
+    all_data = CURVE.model_copy(update={"fitted_on": {"data": (1.0, 1.0)}})
+    options = {"learning": all_data, "effort": LITTLE}
     free = compare(task(goal=goal("energy", loss=0.26)), options, ["hybrid"]).plans[0].estimate
     assert free is not None
     assert free.total_s is not None

@@ -107,3 +107,11 @@ def test_it_is_told_how_many_jobs_are_done() -> None:
     told: list[int] = []
     run_parallel([lambda: 1] * 3, told.append)
     assert told == [1, 2, 3]
+
+
+def test_ctrl_c_is_for_the_parent_alone() -> None:
+    def hears() -> bool:
+        return signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+    assert [each.unwrap() for each in run_parallel([hears, hears])] == [False, False]
+    assert hears()

@@ -18,6 +18,7 @@ from palmette.plan.hybrid.paths import SamplePath, SearchState, paths_of, simpli
 from palmette.plan.hybrid.pricing import Cost, Objective, Pricer
 from palmette.plan.hybrid.problem import HybridProblem, make_problem
 from palmette.plan.hybrid.quick_bound import QuickBound
+from palmette.plan.hybrid.stages import HybridSearch
 from palmette.plan.hybrid.starts import starts
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.goal import value
@@ -140,6 +141,23 @@ def test_the_same_seed_gives_the_same_plan() -> None:
     assert first.decision == second.decision
 
 
+@pytest.mark.parametrize("wanted", ["time", "energy"])
+def test_of_equal_plans_it_takes_the_one_with_the_fewest_instances(wanted: str) -> None:
+    """Without fixed parts of calls, microbatches on one node change nothing but the last digit."""
+    known = profile(5, phone=3.0, server=4000.0, cloud=4000.0)
+    none = {"forward_call_s": None, "backward_call_s": None}
+    times = {name: each.model_copy(update=none) for name, each in known.nodes.items()}
+    made = pt.plan(
+        "hybrid",
+        profile=known.model_copy(update={"nodes": times}),
+        cluster=three_tiers(),
+        batch=24,
+        goal=wanted,
+        effort=LITTLE,
+    )
+    assert len(made.phases[0].instances) == 1
+
+
 def test_it_beats_every_rival_where_a_link_would_idle() -> None:
     """The phone could work while its raw data travels; no rival lets it."""
     known = profile(8, phone=8.0, server=2.0, cloud=1.0)
@@ -168,6 +186,15 @@ class TestWhatItStates:
         for quantity in ("time", "energy", "edp", "power"):
             found = [value(quantity, cost.time_s, cost.energy_j) for _, cost in costs]
             assert bounds.of(quantity) <= min(found) * (1 + 1e-9), quantity
+
+    @pytest.mark.parametrize("seed", mostly_slow(range(12), 4))
+    def test_no_plan_that_a_search_finds_is_below_the_bound(self, seed: int) -> None:
+        """Pipelines in turns, networks side by side and all plans of few paths included."""
+        problem = make_problem(feasible_task(seed), resend=seed % 3 == 1)
+        search, bounds = HybridSearch(problem, seconds=None, effort=LITTLE), lower_bounds(problem)
+        search.run()
+        for quantity in ("time", "energy", "edp", "power"):
+            assert bounds.of(quantity) <= search.least(quantity) * (1 + 1e-9), quantity
 
     @pytest.mark.parametrize("seed", range(12))
     def test_no_plan_is_below_its_quick_estimate(self, seed: int) -> None:

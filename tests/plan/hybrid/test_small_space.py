@@ -73,7 +73,7 @@ def test_no_bound_is_above_a_price(seed: int) -> None:
         least = bound.least([(part.source, part.nodes, part.samples) for part in parts])
         for meet, cost in spent(task, parts):
             state = as_state(parts, meet)
-            phase = instance_tree(state, problem.cpu_shares, "none").phase(state.paths, meet)
+            phase = instance_tree(state, problem.cpu_shares, "none").phase(state)
             chains_s = task.evaluator.least_s(phase, [0.0] * len(phase.sources))
             for least_s in (chains_s, exchange.least_s(state), exchange.least_anywhere_s(state)):
                 assert quick.least(state, least_s).time_s <= cost.time_s * (1 + 1e-9)
@@ -87,7 +87,7 @@ def test_both_make_the_same_trees(seed: int) -> None:
     shares = make_problem(task).cpu_shares
     for parts in some_lists(task, seed, 40):
         (theirs, *_), state = phases(task, parts), as_state(parts, None)
-        ours = instance_tree(state, shares, "none").phase(state.paths, None)
+        ours = instance_tree(state, shares, "none").phase(state)
         numbers = {each.id: (each.layers, each.node) for each in (*ours.instances, *theirs.instances)}
         for one, other in ((ours, theirs), (theirs, ours)):
             made = [(i.layers, i.node, numbers.get(i.into or "")) for i in one.instances]

@@ -61,10 +61,10 @@ def test_an_outer_optimizer_that_averages_only_changes_nothing(tmp_path: Path) -
     assert off(*found) <= ELEMENTWISE
 
 
-def test_a_lone_tree_has_an_outer_optimizer_too(tmp_path: Path) -> None:
-    chain = phase(
-        source("a", 5, "A"), instance("A", 1, 2, "a", "B"), instance("B", 3, 4, "b"), **every(3, outer=DILOCO)
-    )
+@pytest.mark.parametrize("order", ["fifo", "zero-bubble"])
+def test_a_lone_tree_has_an_outer_optimizer_too(order: str, tmp_path: Path) -> None:
+    asked = every(3, outer=DILOCO, order=order)
+    chain = phase(source("a", 5, "A"), instance("A", 1, 2, "a", "B"), instance("B", 3, 4, "b"), **asked)
     assert_equal(Forest(rig(optimizer="momentum"), chain, world(a=30, b=None), tmp_path))
 
 

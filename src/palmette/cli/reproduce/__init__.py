@@ -6,5 +6,5 @@ righttrain  palmette reproduce righttrain
 cluster     palmette reproduce cluster
 pact        palmette reproduce pact
 all         palmette reproduce all
-output      what they share: progress on stderr, files, claims
+output      what they share: files, claims
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from palmette.cli import options as opt
-from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer
+from palmette.cli.reproduce.output import Record, create_folder, present
 
 
 def reproduce_all(
@@ -17,11 +17,13 @@ def reproduce_all(
 
     Example: palmette reproduce all -o reproduction
     """
+    from palmette.cli.show.steps_progress import steps_progress
     from palmette.report.claims import claims_page
-    from palmette.reproduce.everything import everything
+    from palmette.reproduce.everything import everything, typical_s
 
     folder = create_folder(output)
-    made = everything(progress_printer(quiet))
+    with steps_progress(quiet or json_, typical_s()) as progress:
+        made = everything(progress)
     present(made, folder / "claims.json", {"claims.html": claims_page(made)}, json_, _show)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from palmette.cli import options as opt
-from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims, show_fit
+from palmette.cli import parsing
+from palmette.cli.reproduce.output import Record, create_folder, present, show_claims, show_fit
 from palmette.report.bar_chart import bar_chart
 
 if TYPE_CHECKING:
@@ -34,17 +35,19 @@ def reproduce_cluster(
 
     Example: palmette reproduce cluster -o figures
     """
+    from palmette.cli.show.steps_progress import steps_progress
+    from palmette.reproduce.cluster import measured as really
     from palmette.reproduce.cluster.catalogue import CatalogueCases
-    from palmette.reproduce.cluster.figures import reproduce_from
+    from palmette.reproduce.cluster.figures import FIT_S, TYPICAL_S, reproduce_from
 
-    longest_s = opt.parse_duration("longest", longest)
-    folder, progress = create_folder(output), progress_printer(quiet)
-    source: CaseSource = CatalogueCases(progress)
-    if measured:
-        from palmette.reproduce.cluster.measured import MeasuredCases
-
-        source = MeasuredCases(folder / "measured", progress, longest_s)
-    made = reproduce_from(source, progress, fit_again=fit)
+    longest_s = parsing.parse_duration("longest", longest)
+    folder = create_folder(output)
+    typical_s = (really.TYPICAL_S if measured else TYPICAL_S) + FIT_S * fit
+    with steps_progress(quiet or json_, typical_s) as progress:
+        source: CaseSource = CatalogueCases(progress)
+        if measured:
+            source = really.MeasuredCases(folder / "measured", progress, longest_s)
+        made = reproduce_from(source, progress, fit_again=fit)
     present(made, folder / "cluster.json", _draw(made["figures"]["2"]), json_, _show)
 
 

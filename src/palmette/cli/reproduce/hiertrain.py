@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from palmette.cli import options as opt
-from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims, show_fit
+from palmette.cli.reproduce.output import Record, create_folder, present, show_claims, show_fit
 from palmette.report.line_chart import line_chart
 
 if TYPE_CHECKING:
@@ -33,16 +33,17 @@ def reproduce_hiertrain(
 
     Example: palmette reproduce hiertrain -o figures
     """
-    from palmette.reproduce.hiertrain.figures import BATCH, CatalogueTimings, reproduce_from
+    from palmette.cli.show.steps_progress import steps_progress
+    from palmette.reproduce.hiertrain import measured as really
+    from palmette.reproduce.hiertrain.figures import BATCH, FIT_S, TYPICAL_S, CatalogueTimings, reproduce_from
 
-    folder, progress = create_folder(output), progress_printer(quiet)
-    timings: TimingSource = CatalogueTimings(batch or BATCH)
-    if measured:
-        from palmette.reproduce.hiertrain.measured import BATCH as MEASURED_BATCH
-        from palmette.reproduce.hiertrain.measured import MeasuredTimings
-
-        timings = MeasuredTimings(batch or MEASURED_BATCH, progress=progress)
-    made = reproduce_from(timings, progress, fit_again=fit)
+    folder = create_folder(output)
+    typical_s = TYPICAL_S + really.ALL_POINTS_S * measured + FIT_S * fit
+    with steps_progress(quiet or json_, typical_s) as progress:
+        timings: TimingSource = CatalogueTimings(batch or BATCH)
+        if measured:
+            timings = really.MeasuredTimings(batch or really.BATCH, progress=progress)
+        made = reproduce_from(timings, progress, fit_again=fit)
     pictures = {f"figure-{number}.svg": _draw(number, figure) for number, figure in made["figures"].items()}
     present(made, folder / "hiertrain.json", pictures, json_, _show)
 

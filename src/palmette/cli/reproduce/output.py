@@ -1,19 +1,13 @@
-"""What the commands share: progress on stderr, a folder with numbers and pictures, claims."""
+"""What the commands share: a folder with numbers and pictures, claims."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 Record: TypeAlias = dict[str, Any]
-
-
-def progress_printer(quiet: bool) -> Callable[[str], None]:
-    """Prints what is being worked on, or nothing."""
-    return (lambda _: None) if quiet else (lambda what: print(what, file=sys.stderr, flush=True))
 
 
 def create_folder(folder: Path) -> Path:

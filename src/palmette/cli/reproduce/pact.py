@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from palmette.cli import options as opt
-from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims, show_row
+from palmette.cli.reproduce.output import Record, create_folder, present, show_claims, show_row
 from palmette.report.line_chart import line_chart
 
 
@@ -26,15 +26,17 @@ def reproduce_pact(
 
     Example: palmette reproduce pact -o figures
     """
-    from palmette.reproduce.pact.figures import reproduce
+    from palmette.cli.show.steps_progress import steps_progress
+    from palmette.reproduce.pact import accuracy
+    from palmette.reproduce.pact.figures import TYPICAL_S, reproduce
 
-    folder, progress = create_folder(output), progress_printer(quiet)
-    made = reproduce(progress)
-    if measured:
-        from palmette.reproduce.pact.accuracy import figure_2
-
-        figure, claims = figure_2(data, progress, folder / "measured", quick=quick)
-        made |= {"figures": {"2": figure} | made["figures"], "claims": [*claims, *made["claims"]]}
+    folder = create_folder(output)
+    training_s = (accuracy.QUICK_S if quick else accuracy.TYPICAL_S) if measured else 0.0
+    with steps_progress(quiet or json_, TYPICAL_S + training_s) as progress:
+        made = reproduce(progress)
+        if measured:
+            figure, claims = accuracy.figure_2(data, progress, folder / "measured", quick=quick)
+            made |= {"figures": {"2": figure} | made["figures"], "claims": [*claims, *made["claims"]]}
     lines = {number: figure for number, figure in made["figures"].items() if "series" in figure}
     pictures = {f"figure-{number}.svg": draw(number, figure) for number, figure in lines.items()}
     present(made, folder / "pact.json", pictures, json_, _show)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from palmette.cli import options as opt
-from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims, show_row
+from palmette.cli.reproduce.output import Record, create_folder, present, show_claims, show_row
 from palmette.report.line_chart import line_chart
 
 
@@ -19,10 +19,12 @@ def reproduce_righttrain(
 
     Example: palmette reproduce righttrain -o figures
     """
-    from palmette.reproduce.righttrain.figures import reproduce
+    from palmette.cli.show.steps_progress import steps_progress
+    from palmette.reproduce.righttrain.figures import TYPICAL_S, reproduce
 
     folder = create_folder(output)
-    made = reproduce(progress_printer(quiet))
+    with steps_progress(quiet or json_, TYPICAL_S) as progress:
+        made = reproduce(progress)
     pictures = {
         f"figure-{number.replace(' ', '-')}.svg": _draw(number, figure) for number, figure in made["figures"].items()
     }

@@ -11,6 +11,8 @@ comparison     all strategies, best first
 variants       a plan after changes: kept as it is, and planned again
 profile        a network's layers and their times
 profile_progress  a progress bar while it is profiled
+steps_progress  a progress bar of steps that have names
+planning_progress  a progress bar while a plan is made
 run_outcome    the outcome of a run
 forecast       predicted losses, and how good predictors are
 """

@@ -12,6 +12,7 @@ from palmette.cli.show.console import carbon, console, energy, joule_seconds, mo
 from palmette.cost.estimate import evaluator
 from palmette.plan.core.comparison import Comparison, changes_learning, is_lossy, small_norm_parts
 from palmette.plan.core.strategy import HORIZON_EPOCHS
+from palmette.spec.codec_term import codings_of
 from palmette.spec.estimate import Estimate
 from palmette.spec.goal import Spending
 from palmette.spec.plan import Plan
@@ -30,7 +31,16 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
         for plan in found.plans
     ]
     rows += [{"strategy": name, "skipped": reason_of(reason)} for name, reason in found.skipped.items()]
-    return {"strategies": rows}
+    return {"strategies": rows} | ({} if found.unknown_loss is None else {"note": unknown_loss_of(found)})
+
+
+def unknown_loss_of(found: Comparison) -> str:
+    """That no curve says when a loss is reached, so that the order is that of an epoch, and how to get one."""
+    command = f"palmette pilot {found.plans[0].model} --cluster CLUSTER --data DATA"
+    return (
+        f"no learning curve says when the loss {found.unknown_loss:g} is reached: ranked by an epoch;"
+        f" {command} makes one for --learning"
+    )
 
 
 def show_comparison(found: Comparison, chosen: str | None = None) -> None:
@@ -46,6 +56,8 @@ def show_comparison(found: Comparison, chosen: str | None = None) -> None:
         out.print(
             "replicas that train apart need other numbers of epochs: --loss with --learning counts them", style="dim"
         )
+    if found.unknown_loss is not None:
+        out.print(unknown_loss_of(found), soft_wrap=True)
     for name, reason in found.skipped.items():
         out.print(f"{name} does not apply: {reason_of(reason).splitlines()[0]}", style="dim", soft_wrap=True)
 
@@ -141,6 +153,8 @@ def note_of(plan: Plan) -> str | None:
     recomputes = any(instance.recompute for phase in plan.phases for instance in phase.instances)
     notes += ["recomputes"] if recomputes else []
     notes += ["replicas train apart"] if changes_learning(plan) else []
+    codings = {coding: None for phase in plan.phases for coding in codings_of(phase) if coding.of != "outputs"}
+    notes += [str(coding) for coding in codings]
     return ", ".join(notes) or None
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from palmette.spec.codec_term import CodedNumbers
 from palmette.spec.learning import Learning
 
 
@@ -9,22 +12,27 @@ def show_curve(curve: Learning, command: str) -> None:
     """Print a fitted curve; ``command`` is the one that would vary what no run did."""
     print(
         f"loss = {curve.floor:.4g} + {curve.scale:.4g} · φ^{-curve.data_exponent:.3g}"
-        f" · g^{curve.replica_exponent:.3g}{_window(curve)} · k^{-curve.epoch_exponent:.3g}"
+        f" · g^{curve.replica_exponent:.3g}{_window(curve)}{' · c' if curve.codecs else ''}"
+        f" · k^{-curve.epoch_exponent:.3g}"
     )
     if curve.weights:
         worth = ", ".join(f"{each:.3g} at {name}" for name, each in curve.weights.items())
         print(f"a sample counts {worth}, else 1")
+    for term in curve.codecs:
+        print(f"c with {term.coding}: {term.shown}")
     ranges = (f"{name} {_range(low, high)}" for name, (low, high) in curve.fitted_on.items())
     runs = "1 run" if curve.runs == 1 else f"{curve.runs} runs"
     print(f"fitted to {runs} ({', '.join(ranges)}); error {curve.fit_error:.4g} (root mean square)")
     print(
         "no error on held-out runs: the other runs are too few to fit a curve to"
         if curve.left_out_error is None
-        else f"error on held-out runs {curve.left_out_error:.4g}"
+        else f"error on held-out runs {curve.left_out_error:.4g}{_held_out(curve)}"
     )
     unknown = [f"{name} ({value:g} in all runs)" for name, value in curve.unvaried().items()]
     if curve.window_exponent is None:
         unknown.append("windows (the number of local steps did not vary)")
+    known = {term.of for term in curve.codecs}
+    unknown += [f"codecs of {of} (none in all runs)" for of in get_args(CodedNumbers) if of not in known]
     if unknown:
         print(f"not known, so that plans which vary it are refused: {', '.join(unknown)}; to know it: {command}")
 
@@ -34,6 +42,12 @@ def _window(curve: Learning) -> str:
     if curve.window_exponent is None:
         return ""
     return f" · h^{curve.window_exponent:.3g}" + ("" if curve.outer is None else f" ({curve.outer.shown})")
+
+
+def _held_out(curve: Learning) -> str:
+    """Over which of the runs that is, where others cannot predict all of them."""
+    told = curve.left_out_runs
+    return "" if told is None or told == curve.runs else f" ({told} of {curve.runs}; no others tell of the rest)"
 
 
 def _range(low: float, high: float) -> str:

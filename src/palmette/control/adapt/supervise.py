@@ -14,8 +14,9 @@ from typing import Self
 
 from palmette.control.adapt.drift import LinkSpeeds
 from palmette.control.adapt.membership import ClusterFile, present_nodes, with_joined_nodes
+from palmette.control.adapt.pauses import PauseMeter
 from palmette.control.adapt.replanning import can_replan, replan_for, replan_without, subcluster
-from palmette.control.adapt.switching import REASON, PlanSwitching
+from palmette.control.adapt.switching import PAUSE_S, REASON, PlanSwitching
 from palmette.control.run.callbacks import CallbackList
 from palmette.control.run.engines import membership_of
 from palmette.control.run.folder import owned
@@ -55,6 +56,7 @@ class Supervisor:
         self._whole = session.evaluator.cluster
         self._code = all_code(session.plan)
         self._switching: PlanSwitching | None = None
+        self._pauses = PauseMeter(PAUSE_S)
 
     def run(self, ready: Callable[[Training], None] = lambda _: None) -> RunOutcome:
         """Run to the end, with other plans if need be; ``ready`` gets each training before it starts.
@@ -118,7 +120,7 @@ class Supervisor:
         if request.emulated and len(session.plan.phases) == 1 and phase.sync_kind.one_model:
             if self._switching is None:
                 self._switching = PlanSwitching(session.plan, session.evaluator, threshold=request.drift)
-            found[REASON] = _LinkWatch(LinkSpeeds(phase, session.evaluator), self._switching)
+            found[REASON] = _LinkWatch(LinkSpeeds(phase, session.evaluator), self._switching, self._pauses)
         return found
 
     def _continue_without(self, lost: NodeLost) -> None:
@@ -150,12 +152,19 @@ class Supervisor:
 class _LinkWatch:
     """What links reach in the iterations of one plan, told to what decides about another."""
 
-    def __init__(self, speeds: LinkSpeeds, switching: PlanSwitching) -> None:
-        self.hear, self._speeds, self._switching = speeds.hear, speeds, switching
+    def __init__(self, speeds: LinkSpeeds, switching: PlanSwitching, pauses: PauseMeter) -> None:
+        self._speeds, self._switching, self._pauses = speeds, switching, pauses
         self._begin_s = switching.now_s  # every plan's trace begins at 0
+
+    def start(self, training: Training) -> None:
+        """Hear of a training that is about to start."""
+        self._pauses.stop()
+        self._switching.expect(training.iterations - training.outcome.iterations)
+        training.on_trace += [lambda lines: self._pauses.hear(lines, training.outcome.dilation), self._speeds.hear]
 
     def __call__(self) -> Plan | None:
         """The plan to go on with, if a change pays."""
+        self._switching.pause_s = self._pauses.pause_s
         for observed in self._speeds():
             self._switching.observe(observed.slower, self._begin_s + observed.end_s)
         return self._switching()
@@ -171,7 +180,9 @@ class _ChangeMonitor:
 
     def start(self, training: Training) -> None:
         """Start watching."""
-        training.on_trace += [each.hear for each in self._detectors.values() if isinstance(each, _LinkWatch)]
+        for each in self._detectors.values():
+            if isinstance(each, _LinkWatch):
+                each.start(training)
         self._thread = threading.Thread(target=self._poll, args=(training,), name=BESIDE_TRAINING, daemon=True)
         self._thread.start()
 

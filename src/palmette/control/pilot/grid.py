@@ -8,6 +8,15 @@ the usual setting: one for each value, not for each combination.
     replicas    1     1     1      2     2     2        1       1         2     2
     source      all   all   all    all   all   all      phone   tablet    all   all
     window      1     1     1      1     1     1        1       1         8     32
+
+A codec has two runs, with the most and with the least of the data, so that each can be predicted from the other; where
+windows are varied two more, as differences are not gradients.
+
+    data        1     0.25   1      0.25      1      0.25
+    replicas    2     2      2      2         1      1
+    window      1     1      32     32        1      1
+    exchange    int8  int8   int8   int8      none   none
+    outputs     none  none   none   none      int8   int8
 """
 
 from __future__ import annotations
@@ -20,6 +29,8 @@ from urllib.parse import quote
 
 from palmette.errors import ArgumentFault, InputError
 from palmette.spec.cluster import Cluster
+from palmette.spec.codec import CODEC_KINDS, PLAIN, Codec
+from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.sync import OuterOptimizer
 
 _MOST_REPLICAS = 1000
@@ -30,6 +41,7 @@ class PilotSetting:
     """One run: the fraction of the data, the replicas, and the only source that gives data, if not all do.
 
     Replicas take ``window`` steps before they average their weights; with ``outer``, an outer optimizer follows.
+    Gradients or differences travel as ``exchange`` says; with an ``output_codec``, the network is cut in two.
     """
 
     fraction: float = 1.0
@@ -37,13 +49,22 @@ class PilotSetting:
     source: str | None = None
     window: int = 1
     outer: OuterOptimizer | None = None
+    exchange: Exchange = PLAIN_EXCHANGE
+    output_codec: Codec = PLAIN
+
+    @property
+    def needs_several_nodes(self) -> bool:
+        """Whether something has to travel: within a node nothing is coded."""
+        return self.exchange.kind.lossy or self.output_codec != PLAIN
 
     @property
     def name(self) -> str:
         """Its name, which is that of a folder."""
         alone = "" if self.source is None else f"-source-{quote(self.source, safe='').replace('.', '%2E')}"
         apart = "" if self.window == 1 else f"-window-{self.window}{'' if self.outer is None else '-outer'}"
-        return f"data-{self.fraction:g}-replicas-{self.replicas}{alone}{apart}"
+        coded = f"-exchange-{self.exchange.argument.replace(':', '-')}" if self.exchange.kind.lossy else ""
+        coded += f"-outputs-{self.output_codec}" if self.output_codec != PLAIN else ""
+        return f"data-{self.fraction:g}-replicas-{self.replicas}{alone}{apart}{coded}"
 
     def work(self, cluster: Cluster) -> float:
         """About how long an epoch of it is, where one of all data is 1."""
@@ -55,7 +76,8 @@ class PilotSetting:
 class PilotGrid:
     """What is varied; with ``each_source``, every source that names data of its own also trains alone.
 
-    ``windows`` longer than a step are tried with the most replicas, with ``outer`` or without.
+    ``windows`` longer than a step are tried with the most replicas, with ``outer`` or without, and so are
+    ``exchange_codecs``; ``output_codecs`` with the fewest.
 
     Raises:
         InputError: a fraction or a number of replicas is out of its range, or there is none.
@@ -66,6 +88,8 @@ class PilotGrid:
     each_source: bool = False
     windows: tuple[int, ...] = (1,)
     outer: OuterOptimizer | None = None
+    exchange_codecs: tuple[Exchange, ...] = ()
+    output_codecs: tuple[Codec, ...] = ()
 
     def __post_init__(self) -> None:
         faults = list(self._faults())
@@ -85,10 +109,21 @@ class PilotGrid:
         for steps in self.windows:
             if steps < 1:
                 yield ArgumentFault("windows", steps, "expected at least 1")
+        yield from self._wrong_codecs()
         if max(self.windows, default=1) > 1 and max(self.replicas, default=1) < 2:
             yield ArgumentFault(
                 "windows", max(self.windows), "one replica has no other to average with; expected replicas 2"
             )
+
+    def _wrong_codecs(self) -> Iterator[ArgumentFault]:
+        for exchange in self._lossy_exchanges():
+            if max(self.replicas, default=1) < 2:
+                expected = "one replica has no other to exchange anything with; expected replicas 2"
+                yield ArgumentFault("exchange_codecs", exchange.argument, expected)
+
+    def _lossy_exchanges(self) -> list[Exchange]:
+        """The codecs of exchanges that change something, each once."""
+        return list({each.argument: each for each in self.exchange_codecs if each.kind.lossy}.values())
 
     def settings(self, cluster: Cluster) -> list[PilotSetting]:
         """The runs, those with the most data first.
@@ -108,4 +143,14 @@ class PilotGrid:
         found += [
             PilotSetting(fraction=fractions[0], replicas=replicas[-1], window=steps, outer=self.outer) for steps in long
         ]
-        return found
+        return found + list(self._coded(fractions, replicas, long))
+
+    def _coded(self, fractions: list[float], replicas: list[int], long: list[int]) -> Iterator[PilotSetting]:
+        """Runs in which something travels coded: with the most and the least data."""
+        extremes, windows = list(dict.fromkeys([fractions[0], fractions[-1]])), [1, *long[-1:]]
+        for exchange, steps, phi in product(self._lossy_exchanges(), windows, extremes):
+            outer = self.outer if steps > 1 else None
+            yield PilotSetting(fraction=phi, replicas=replicas[-1], window=steps, outer=outer, exchange=exchange)
+        lossy = [codec for codec in dict.fromkeys(self.output_codecs) if CODEC_KINDS[codec].lossy]
+        for codec, phi in product(lossy, extremes):
+            yield PilotSetting(fraction=phi, replicas=replicas[0], output_codec=codec)

@@ -32,6 +32,7 @@ from palmette.runtime.training.loop import Training
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load, make_folder, read, write_text
 from palmette.spec.learning import Learning
+from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from palmette.spec.run import RunRecord
 
@@ -61,13 +62,18 @@ class Pilot:
         real_hosts = ENGINES[request.engine].real_hosts
         self.settings = request.grid.settings(cluster)
         self.cluster = cluster if real_hosts else cluster_here(cluster, profile)
-        self._plans = {
-            each: pilot_plan(request.model, each, profile, self.cluster, request.batch) for each in self.settings
-        }
+        self._plans = {each: self._plan(each, cluster if real_hosts else None, cluster) for each in self.settings}
         for plan in self._plans.values():
             refuse_strange_hub(request.run(), plan)
         make_folder(folder)
         self._keep_record(cluster)
+
+    def _plan(self, setting: PilotSetting, hosts: Cluster | None, described: Cluster) -> Plan:
+        """The plan of a setting, on hosts or here, where one node computes unless something has to travel."""
+        if hosts is None:
+            computing = max(2, setting.replicas) if setting.needs_several_nodes else 1
+            hosts = cluster_here(described, self.profile, computing)
+        return pilot_plan(self.request.model, setting, self.profile, hosts, self.request.batch)
 
     def _keep_record(self, cluster: Cluster) -> None:
         """Write what the runs have in common, or compare it with what is there."""

@@ -6,7 +6,7 @@ A device's training is an ordinary run of a plan with one node, on the testbed t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_high
@@ -17,6 +17,8 @@ from palmette.control.pretrain.request import PretrainRequest
 from palmette.control.pretrain.step_timer import StepTimer
 from palmette.control.run.request import Request
 from palmette.control.run.session import TrainingSession
+from palmette.cost.estimate import evaluator
+from palmette.errors import PalmetteError
 from palmette.measure.counters import read_counters
 from palmette.measure.meters.base import Meter
 from palmette.runtime.engines.registry import ENGINES
@@ -52,8 +54,16 @@ class DeviceRuns:
     folder: Path
     meters: Mapping[str, Meter] = field(default_factory=dict)
 
-    def train_alone(self, name: str) -> DeviceMeasurement:
-        """Train one device; its step timer ends the run.
+    def expected_s(self, name: str) -> float:
+        """Seconds that a device needs to train alone by the estimate; 0 where there is none."""
+        try:
+            price = evaluator(self.profile, self.cluster).price(self._plan(name, name, self.cluster).phases[0])
+        except PalmetteError:
+            return 0.0
+        return self.request.step_counts.most * price.iteration_s
+
+    def train_alone(self, name: str, on_step: Callable[[float], None] = lambda _: None) -> DeviceMeasurement:
+        """Train one device; its step timer ends the run. ``on_step`` gets the share of its steps that is done.
 
         Raises:
             PalmetteError: it may not or cannot train.
@@ -68,6 +78,7 @@ class DeviceRuns:
                 return
             was_counting = timer.counting
             timer.step(update.iteration_s)
+            on_step(timer.taken / timer.counts.most)
             if timer.counting:
                 samples.append(read_counters())
                 if meter is not None and not was_counting:

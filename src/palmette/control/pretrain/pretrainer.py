@@ -13,6 +13,7 @@ from typing import Any
 
 from palmette.control.pretrain.device_runs import DeviceMeasurement, DeviceRuns
 from palmette.control.pretrain.power import refuse_unpowered
+from palmette.control.pretrain.progress import PretrainMeter, PretrainProgress
 from palmette.control.pretrain.request import PretrainRequest
 from palmette.control.run.data import COMMON
 from palmette.control.run.engines import engine_of, refuse_open_network
@@ -66,17 +67,18 @@ EMULATED_BUILD = "first step measured on the testbed; building measured on this 
 
 
 class Pretrainer:
-    """Pre-trains a cluster; ``progress`` is called with what is being done, ``warn`` with what is left out."""
+    """Pre-trains a cluster; ``progress`` is told how far it is, ``warn`` what is left out."""
 
     def __init__(
         self,
         cluster: Cluster,
         request: PretrainRequest,
         folder: Path,
-        progress: Callable[[str], None],
+        progress: Callable[[PretrainProgress], None],
         warn: Callable[[str], None],
     ) -> None:
-        self.request, self.folder, self._progress, self._warn = request, folder, progress, warn
+        self.request, self.folder, self._warn = request, folder, warn
+        self._meter = PretrainMeter(progress)
         keys = None if request.keys is None else Path(request.keys)
         settings = EngineSettings(nodes=cluster.computing, listen=request.listen, keys=keys)
         engine = ENGINES[request.engine].engine(settings)
@@ -105,12 +107,12 @@ class Pretrainer:
         return len(data.train)
 
     def _measure_layers(self, network: Network) -> Profile:
-        self._progress("layer times")
+        self._meter.say("layer times")
         asked = self.request
         if self._prober is None:
-            return profile_network(network, self.cluster)
+            return profile_network(network, self.cluster, progress=self._meter.layer)
         elsewhere = measure_times_on_hosts(self._prober, asked.model, self.cluster, asked.input_shape)
-        return profile_network(network, self.cluster, elsewhere=elsewhere)
+        return profile_network(network, self.cluster, progress=self._meter.layer, elsewhere=elsewhere)
 
     def run(self) -> Measurements:
         """Measure all devices.
@@ -125,7 +127,7 @@ class Pretrainer:
     def _measured(self) -> Measurements:
         write_text(self.folder / "profile.json", self.profile.to_json())
         alone = self._train_all()
-        self._progress("building")
+        self._meter.say("building")
         built = self._measure_building()
         server = min(alone, key=lambda name: alone[name].timer.step_s)
         paths = self._measure_paths(list(alone))
@@ -158,10 +160,11 @@ class Pretrainer:
 
     def _train_all(self) -> dict[str, DeviceMeasurement]:
         alone, failed = {}, []
+        self._meter.expect({name: self._runs.expected_s(name) for name in self.cluster.computing})
         for name in self.cluster.computing:
-            self._progress(f"{name} trains alone")
+            self._meter.begin(name)
             try:
-                alone[name] = self._runs.train_alone(name)
+                alone[name] = self._runs.train_alone(name, self._meter.step)
             except PalmetteError as error:
                 failed.append(f"{name}: {_first_line(error)}")
                 self._warn(f"{name} is left out: {_first_line(error)}")
@@ -179,7 +182,7 @@ class Pretrainer:
                 if routes.between(a, b) is None:
                     self._warn(f"{a} and {b} cannot talk: there is no path between them")
                     continue
-                self._progress(f"bandwidth between {a} and {b}")
+                self._meter.say(f"bandwidth between {a} and {b}")
                 try:
                     path = measure_bandwidth(a, b, self.cluster, self._testbed, transfer)
                 except RunError as error:
@@ -244,7 +247,7 @@ class Pretrainer:
             }
         steps_s = {}
         for bandwidth_bps in self.request.bandwidths_bps:
-            self._progress(f"{name} with the parameter server on {server} at {bandwidth_bps / 1e6:g} Mbit/s")
+            self._meter.say(f"{name} with the parameter server on {server} at {bandwidth_bps / 1e6:g} Mbit/s")
             steps_s[bandwidth_bps] = self._runs.step_with_server_s(name, server, bandwidth_bps)
         return {other: fit_factors(lone, steps_s, path.bandwidth_bps) for other, path in faster.items()}
 

@@ -6,20 +6,28 @@ from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 
 class TimeLeftColumn(ProgressColumn):
-    """The time left: by the speed of late; before there is one by what was ``expected_s``; else the time so far."""
+    """The time left: by the speed of late; before there is one by what was ``expected_s``; else the time so far.
+
+    What takes longer than expected says the time so far, too: nothing is known of the rest.
+    """
 
     max_refresh = 0.5
+
+    def get_table_column(self) -> Column:
+        """It stays on its line."""
+        return Column(no_wrap=True)
 
     def render(self, task: Task) -> Text:
         """As a person reads it."""
         so_far_s = (task.elapsed if task.finished_time is None else task.finished_time) or 0.0
         left_s, expected_s = task.time_remaining, task.fields.get("expected_s")
-        if left_s is None and expected_s is not None:
-            left_s = max(0.0, expected_s - so_far_s)
+        if left_s is None and expected_s is not None and so_far_s < expected_s:
+            left_s = expected_s - so_far_s
         if left_s is None or task.finished:
             return Text(f"{timedelta(seconds=int(so_far_s))} so far", style="progress.elapsed")
         return Text(f"{timedelta(seconds=round(left_s))} left", style="progress.remaining")

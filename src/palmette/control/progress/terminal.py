@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import Progress, TextColumn
+from rich.table import Column
 
 from palmette.control.progress.style import shown_bar
-from palmette.control.progress.wording import held_out_line, prediction_lines
+from palmette.control.progress.wording import held_out_brief, prediction_lines
 from palmette.control.run.callbacks import RunCallback, RunStart
 from palmette.runtime.training.evaluation import Evaluation
 from palmette.runtime.training.job import ProgressUpdate, RemainingTime
@@ -41,7 +42,7 @@ class ProgressDisplay(RunCallback):
     def on_evaluation(self, evaluation: Evaluation) -> None:
         """Show what was measured."""
         if self._progress is not None:
-            self._progress.update(self._task, status=held_out_line(evaluation))
+            self._progress.update(self._task, status=held_out_brief(evaluation))
 
     def on_step(self, update: ProgressUpdate) -> None:
         """Move the bar."""
@@ -64,6 +65,7 @@ def terminal_progress(quiet: bool = False, *, bar: bool | None = None) -> Iterat
     if quiet or not (screen.is_terminal if bar is None else bar):
         yield ProgressDisplay(screen, None, quiet)
         return
-    details = TextColumn("{task.fields[about]}  {task.fields[status]}", markup=False)
+    on_a_line = Column(no_wrap=True, overflow="ellipsis")
+    details = TextColumn("{task.fields[about]}  {task.fields[status]}", markup=False, table_column=on_a_line)
     with shown_bar(False, details, transient=False, shown=bar) as progress:
         yield ProgressDisplay(progress.console, progress, quiet)

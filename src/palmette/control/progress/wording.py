@@ -18,6 +18,11 @@ def held_out_line(found: Evaluation) -> str:
     return ", ".join([f"{first} on held-out data: {value}", *(f"{name} {value}" for name, value in others)])
 
 
+def held_out_brief(found: Evaluation) -> str:
+    """The same beside a bar."""
+    return f"held out: {f'loss {found.loss:.4f}' if found.accuracy is None else f'{found.accuracy:.1%}'}"
+
+
 def prediction_lines(outlook: RemainingTime) -> list[str]:
     """How long the rest takes on this machine, as text."""
     left = "1 iteration takes" if outlook.iterations == 1 else f"{outlook.iterations} iterations take"

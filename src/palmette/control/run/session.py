@@ -247,6 +247,8 @@ class TrainingSession:
             ),
             patience_s=request.patience_s,
             full_trace=request.trace == FULL_TRACE,
+            # No code travels to a hub's workers, so that they know no metrics.
+            evaluates_at_owners=self.request.data is None and not (request.engine == "hub" and objective.metrics),
         )
         refuse_no_update(self._job)
         self.meters = meters or self._opened_meters()

@@ -71,7 +71,7 @@ def plan_without(
 ) -> PlanWithout:
     """The best plan of these strategies in which the first of several equal nodes computes nothing."""
     task = replace(objective.task, profile=_without_times(objective.task.profile, nodes[0]))
-    if not task.goal.single:
+    if not task.goal.single and objective.units:
         task = replace(task, goal=replace(task.goal, units=objective.units))
     less = {} if len(task.cluster.nodes) <= _SMALL else {"effort": _LESS}
     found: list[Plan] = []

@@ -19,7 +19,7 @@ from palmette.spec.plan import Plan
 
 @dataclass(frozen=True)
 class PlanObjective:
-    """The goal as one number: less is better. Quantities of a weighted sum are divided by their units."""
+    """The goal as one number: less is better. Quantities of a weighted sum are divided by their units, where known."""
 
     task: Task
     units: Mapping[Quantity, float]
@@ -33,7 +33,7 @@ class PlanObjective:
         """The value of a priced plan if it is used for so many epochs."""
         spent = cost(plan, self.task.goal, epochs)
         return sum(
-            weight * value(quantity, *spent) / self.units[quantity]
+            weight * value(quantity, *spent) / self.units.get(quantity, 1.0)
             for quantity, weight in self.task.goal.weights.items()
         )
 
@@ -51,14 +51,14 @@ class PlanObjective:
 def plan_objective(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]) -> PlanObjective:
     """The goal of a task as one number, for plans that were compared.
 
-    A weighted sum is over the units of a search, which no deadline changes; else over the best of the plans.
+    A weighted sum is over the units of a search, which no deadline changes; else over the best of the plans, if any.
     """
     costs = [cost(plan, task.goal, task.horizon) for plan in plans]
     single, whole = task.goal.single is not None, task.goal.deadline_s is not None or task.goal.loss is not None
     searched: dict[Quantity, float] = next((plan.decision.get("units", {}) for plan in found_by_search(plans)), {})
     units = {
         quantity: 1.0 if single else min(value(quantity, *each) for each in costs) or 1.0
-        for quantity in task.goal.weights
+        for quantity in (task.goal.weights if single or plans else ())
     }
     return PlanObjective(task, units if single or whole else {**units, **searched}, options)
 

@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.cost.batch_norm import FLOOR
-from palmette.plan.core.comparison import changes_learning, is_lossy, small_norm_parts
+from palmette.errors import Infeasible
+from palmette.plan.core.comparison import Comparison, changes_learning, is_lossy, small_norm_parts
 from palmette.plan.core.registry import find, strategies
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.hybrid.strategy import refuse_effort, refuse_floor
@@ -46,7 +47,10 @@ class Auto(Strategy):
     needs_profile: ClassVar[bool] = True
     composed: ClassVar[bool] = True
 
-    lossy: bool = field(default=False, metadata={"help": "Allow layer outputs to be sent as 8-bit integers."})
+    lossy: bool = field(
+        default=False,
+        metadata={"help": "Allow 8-bit layer outputs and, with --loss, codecs that the learning curve knows."},
+    )
     seconds: float | None = field(
         default=None,
         metadata={"help": "Seconds to plan, about; if not given, a fixed effort, so that a seed gives the same plan."},
@@ -82,11 +86,15 @@ class Auto(Strategy):
             plan.strategy: why for plan in found.plans if (why := self._reason_to_leave_out(plan, task)) is not None
         }
         plans = [plan for plan in found.plans if plan.strategy not in left_out]
-        if not plans:
+        if not plans and not _are_late(found):
             found.refuse()
         objective = plan_objective(task, plans, self._options())
-        without = self._plans_without_nodes(plans[0], objective)
-        chosen = simplest_best([*plans, *(each.plan for each in without if each.plan is not None)], objective)
+        without = self._plans_without_nodes(plans[:1], objective)
+        candidates = [*plans, *(each.plan for each in without if each.plan is not None)]
+        if not candidates:
+            found.refuse()
+        objective = objective if plans else plan_objective(task, candidates, self._options())
+        chosen = simplest_best(candidates, objective)
         shown = of_computing_nodes(without, chosen)
         findings = Findings(_thresholds(chosen, objective), shown, _by_epochs(chosen, plans, objective), found.skipped)
         variables = _variables(chosen, plans, objective, findings)
@@ -112,8 +120,8 @@ class Auto(Strategy):
         given["seconds"] = None if self.seconds is None or share is None else share * self.seconds
         return {name: value for name, value in given.items() if value is not None}
 
-    def _plans_without_nodes(self, first: Plan, objective: PlanObjective) -> list[PlanWithout]:
-        """The best plan without each kind of node, all tried in parallel."""
+    def _plans_without_nodes(self, first: Sequence[Plan], objective: PlanObjective) -> list[PlanWithout]:
+        """The best plan without each kind of node, all tried in parallel; ``first`` is the best with all, if any."""
         from palmette.plan.auto.nodes import needed_for_their_data, nodes_to_try, plan_without
         from palmette.plan.core.parallel import parallel_jobs, run_parallel
 
@@ -121,7 +129,7 @@ class Auto(Strategy):
         rounds = math.ceil(len(tried) / parallel_jobs()) or 1
         options = self._options(_WITHOUT_SHARE / rounds)
         searching = [name for name, kind in strategies().items() if kind.starts_from_others]
-        names = list(dict.fromkeys([*searching, first.strategy]))
+        names = list(dict.fromkeys([*searching, *(plan.strategy for plan in first)]))
         jobs: list[Callable[[], PlanWithout]] = [
             partial(plan_without, group, names, objective, options) for group in tried
         ]
@@ -131,6 +139,11 @@ class Auto(Strategy):
 
 
 STRATEGIES = (Auto,)
+
+
+def _are_late(found: Comparison) -> bool:
+    """Whether a deadline rules plans out: one that leaves a node out may meet it, as it may be the fastest of all."""
+    return any(isinstance(error, Infeasible) and error.least_s is not None for error in found.skipped.values())
 
 
 def simplest_best(plans: Sequence[Plan], objective: PlanObjective) -> Plan:

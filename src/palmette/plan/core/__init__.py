@@ -11,7 +11,8 @@ registry       every strategy by its name
 make_plan      from a strategy's decision to a plan: timed, checked and priced
 comparison     the plans of all strategies for one task, best first
 until_loss     plans that train until a learning curve has reached a loss
-windows        which window is best for a loss
+agreement      how seldom and how small replicas agree, and on how much of the data
+least_to_loss  the plan with the least time or energy to a loss
 choice         the best of several phases
 one_node       the simplest phase: the whole network on one node
 forest         the whole network on each of several nodes, which share a batch

@@ -22,15 +22,16 @@ from palmette.errors import (
     RunError,
 )
 from palmette.plan.core.choice import score
+from palmette.plan.core.least_to_loss import least_to_loss
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.parallel import run_parallel
 from palmette.plan.core.registry import find, strategies
-from palmette.plan.core.strategy import Task
+from palmette.plan.core.strategy import Strategy, Task
 from palmette.plan.core.until_loss import plan_until_loss
-from palmette.plan.core.windows import with_best_window
 from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.display import Displayed
 from palmette.spec.estimate import Estimate
+from palmette.spec.exchange import Exchange
 from palmette.spec.goal import Goal, Spending
 from palmette.spec.plan import Inputs, Plan
 
@@ -44,6 +45,8 @@ class Comparison(Displayed):
 
     plans: list[Plan]
     skipped: dict[str, PalmetteError]
+    unknown_loss: float | None = None
+    """A loss that was asked for, where no learning curve says how long it takes: plans are ranked by an epoch."""
 
     def __repr__(self) -> str:
         head = f"Comparison({len(self.plans)} plans, best first; {len(self.skipped)} strategies do not apply)"
@@ -126,6 +129,20 @@ def compare(
     return Comparison(ranked(plans, task.goal, task.horizon), skipped)
 
 
+def compare_to_loss(
+    task: Task,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Comparison:
+    """As ``compare``; where no strategy can tell when it reaches the loss for want of a curve, ranked by an epoch."""
+    found = compare(task, options, progress=progress)
+    loss = task.goal.loss
+    if found.plans or loss is None or (options or {}).get("learning") is not None:
+        return found
+    by_epoch = compare(replace(task, goal=replace(task.goal, loss=None)), options, progress=progress)
+    return replace(by_epoch, unknown_loss=loss) if by_epoch.plans else found
+
+
 def is_lossy(plan: Plan) -> bool:
     """Whether outputs of a plan arrive as other numbers than were sent."""
     instances = [instance for phase in plan.phases for instance in phase.instances]
@@ -186,7 +203,7 @@ def planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
     """One strategy's plan for a task, with those of the options that it has.
 
     A strategy that does not decide how long to train trains until the learning curve, if there is one, has reached the
-    loss; one that searches on from others' plans then weighs replicas that train apart, too.
+    loss; one that searches on from others' plans then looks for the least to the loss, theirs included.
 
     Raises:
         InputError: the task lacks something that it needs.
@@ -197,11 +214,24 @@ def planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
     learning, goal = options.get("learning"), task.goal
     if strategy.plans_epochs or goal.loss is None or learning is None:
         made = make_plan(strategy, task)
+    elif strategy.starts_from_others:
+        made = least_to_loss(strategy, task, learning, partial(_rivals, task=task, options=options))
     else:
         made = plan_until_loss(strategy, task, learning)
-        if strategy.starts_from_others:
-            rivals = [partial(planned, each, task, options) for each, kind in strategies().items() if kind.trains_apart]
-            made = with_best_window(made, task, learning, rivals)
     if made.estimate is None:
         raise Infeasible(f"{name}: its decision names no instances that could be priced")
     return made.model_copy(update={"inputs": None})
+
+
+def _rivals(exchange: Exchange, task: Task, options: Mapping[str, Any]) -> list[Callable[[], Plan]]:
+    """Plans of one phase by all strategies that do not search on from others'; with another exchange than asked for,
+    by those that train apart: trees of the others are the same.
+    """
+    names = [name for name, kind in strategies().items() if _plans_one_phase(kind)]
+    if exchange != task.exchange:
+        names = [name for name in names if find(name).trains_apart]
+    return [partial(planned, name, replace(task, exchange=exchange), options) for name in names]
+
+
+def _plans_one_phase(kind: type[Strategy]) -> bool:
+    return not (kind.composed or kind.starts_from_others or kind.changes_nodes or kind.exhaustive)

@@ -8,6 +8,7 @@ wait for without end, and beside a training, jobs are done here, one after the o
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing import connection, current_process, get_context
@@ -78,17 +79,19 @@ def run_parallel(jobs: Sequence[Callable[[], T]], on_done: Callable[[int], None]
 def _started(number: int, job: Callable[[], Any]) -> tuple[connection.Connection, tuple[int, Any]]:
     ours, theirs = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=_work, args=(job, theirs), daemon=True)
-    process.start()
+    # Ctrl-C is for the parent, which ends its jobs and says so; one that has just been forked would say so, too.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     theirs.close()
     return ours, (number, process)
 
 
 def _work(job: Callable[[], Any], end: connection.Connection) -> None:
     """Do a job and send its result, or the error that kept it from one."""
-    try:
-        end.send(_done(job))
-    except KeyboardInterrupt:
-        os._exit(130)  # the parent was interrupted too, and reports it
+    end.send(_done(job))
 
 
 def _done(job: Callable[[], Any]) -> tuple[Any, PalmetteError | None]:

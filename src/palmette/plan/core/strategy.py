@@ -148,6 +148,8 @@ class Strategy(Protocol):
     """Whether its plans have phases on different nodes, so that one of them is no plan for the whole training."""
     trains_apart: ClassVar[bool] = False
     """Whether replicas of its plans train apart, so that only a learning curve says what its plans are worth."""
+    exhaustive: ClassVar[bool] = False
+    """Whether it goes through all plans of a kind, which takes long, where another strategy searches among them."""
     plans_quickly: ClassVar[bool] = False
     """Whether it plans within milliseconds, so that it can be asked again for many clusters."""
     decides_online: ClassVar[bool] = False

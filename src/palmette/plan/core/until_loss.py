@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
+from palmette.cost.warnings import lossy_exchange, lossy_outputs
 from palmette.errors import ArgumentFault, Infeasible, too_late
 from palmette.plan.core.make_plan import make_plan
 from palmette.plan.core.strategy import MOST_EPOCHS, Strategy, Task
+from palmette.spec.codec_term import CodecTerm, codings_of
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Phase, Plan
 
@@ -39,24 +42,31 @@ def plan_until_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
 
 
 def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
-    """How many epochs of a plan over all data reach the goal's loss.
+    """How many epochs of a plan over its data reach the goal's loss.
 
     Raises:
-        InputError: the curve does not know so many replicas, such windows, or all data.
+        InputError: the curve does not know so many replicas, such windows or codecs, or so much data.
         Infeasible: no number does.
     """
     (phase,) = plan.phases
     assert task.goal.loss is not None, "the caller checks this"
-    replicas, window = phase.replicas, _window(phase, task)
-    learning.refuse_unknown(plan.model, {"data": 1.0, "replicas": replicas})
+    replicas, window, fraction = phase.replicas, _window(phase, task), fraction_of(phase, task, learning)
+    learning.refuse_unknown(plan.model, {"data": fraction, "replicas": replicas})
     learning.refuse_window(plan.model, window, phase.outer)
     drawn, turns = phase.clients if phase.draws_clients else None, phase.turns
     learning.refuse_parts(drawn, None if turns is None else turns.fragments)
-    least = learning.least_epochs(task.goal.loss, 1.0, replicas, window)
+    curve = learning.coded(plan.model, codings_of(phase), window)
+    least = curve.least_epochs(task.goal.loss, fraction, replicas, window)
     if not least <= MOST_EPOCHS:
-        reason = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas, window):.6g}"
+        reason = f"cannot be reached; the curve stays above {curve.loss(MOST_EPOCHS, fraction, replicas, window):.6g}"
         raise Infeasible(ArgumentFault("loss", f"{task.goal.loss:g}", reason))
     return max(1, math.ceil(least / phase.epoch_passes * (1 - 1e-12)))
+
+
+def fraction_of(phase: Phase, task: Task, learning: Learning) -> float:
+    """The worth of the samples that an epoch takes, as a fraction of all that the sources own."""
+    owned = {name: node.source.samples for name, node in task.cluster.nodes.items() if node.source is not None}
+    return learning.fraction(task.evaluator.epoch_samples(phase), owned)
 
 
 def _window(phase: Phase, task: Task) -> int:
@@ -65,9 +75,10 @@ def _window(phase: Phase, task: Task) -> int:
 
 
 def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
-    """The plan with as many epochs over all data as the learning curve needs for the goal's loss.
+    """The plan with as many epochs over its data as the learning curve needs for the goal's loss.
 
     Raises:
+        InputError: the curve does not know what the plan varies.
         Infeasible: no number of epochs reaches the loss, or so many break the deadline or a node's limit.
     """
     (phase,) = plan.phases
@@ -80,6 +91,15 @@ def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
     assert estimate.total_s is not None, "every phase says how many epochs it has"
     if task.goal.deadline_s is not None and estimate.total_s > task.goal.deadline_s:
         raise too_late("deadline_s", task.goal.deadline_s, estimate.total_s)
-    beyond = learning.beyond(window=_window(phase, task))
-    decision = {**plan.decision, "beyond": beyond} if beyond else plan.decision
-    return longer.model_copy(update={"estimate": estimate, "decision": decision})
+    beyond, terms = learning.beyond(epochs=epochs, window=_window(phase, task)), learning.terms_of(codings_of(phase))
+    decision = plan.decision | ({"beyond": beyond} if beyond else {})
+    decision |= {"codecs": [term.model_dump(mode="json") for term in terms]} if terms else {}
+    known = estimate.model_copy(update={"warnings": told_of_codecs(phase, estimate.warnings, terms)})
+    return longer.model_copy(update={"estimate": known, "decision": decision})
+
+
+def told_of_codecs(phase: Phase, warnings: Sequence[str], terms: Sequence[CodecTerm]) -> tuple[str, ...]:
+    """Warnings of a plan, with what the curve knows of its codecs instead of that it is unknown."""
+    unknown = [*lossy_outputs(phase), *lossy_exchange(phase)] if terms else []
+    known = [f"{term.coding}: the learning curve has {term.shown} of the loss above its floor" for term in terms]
+    return (*(each for each in warnings if each not in unknown), *known)

@@ -5,6 +5,7 @@ Upload first, and train then; or train on the way, on samples as they arrive.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from palmette.cost.delivery import sending_sources
@@ -31,12 +32,13 @@ def upload_nodes(task: Task) -> list[str]:
     return [name for name in task.cluster.nodes if name in task.profile.nodes and streams <= {name}]
 
 
-def ways_to_begin(task: Task) -> dict[str, Any] | None:
-    """Training on the way against upload first, each on its best node, as it stands in a decision.
+def ways_to_begin(task: Task, nodes: Sequence[str]) -> dict[str, Any] | None:
+    """Training on the way against upload first, each on its best of some nodes, as it stands in a decision.
 
     None where nothing has to be uploaded, or nothing can be.
     """
-    found = {way: _best_upload(task, ahead=ahead) for way, ahead in (("on the way", True), ("upload first", False))}
+    begun = (("on the way", True), ("upload first", False))
+    found = {way: _best_upload(task, nodes, ahead=ahead) for way, ahead in begun}
     ways = {way: priced for way, priced in found.items() if priced is not None and sending_sources(priced.phase)}
     if len(ways) < 2:
         return None
@@ -51,9 +53,9 @@ def ways_to_begin(task: Task) -> dict[str, Any] | None:
     }
 
 
-def _best_upload(task: Task, *, ahead: bool) -> PricedPhase | None:
+def _best_upload(task: Task, nodes: Sequence[str], *, ahead: bool) -> PricedPhase | None:
     try:
-        return best([upload_to(node, task, ahead=ahead) for node in upload_nodes(task)], task)
+        return best([upload_to(node, task, ahead=ahead) for node in nodes], task)
     except PalmetteError:
         return None
 

@@ -10,6 +10,8 @@ starts       where the search begins: the plans of other strategies, and simple 
 edits        other paths for samples, microbatches, and where gradients meet
 descent      local search from a start: samples, cuts, nodes, microbatches, meeting nodes
 stages       the search for all goals at once, from which the requested one picks
+pipelines    pipelines of many small microbatches in turns
+side_by_side  the whole network on several nodes, with microbatches that grow
 small_space  all plans of a problem with few nodes, layers and samples
 exchange_bound  what a plan takes at least whose replicas exchange gradients
 small_search  the best of them

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from palmette.plan.core.order import WHOLE_BACKWARD
 from palmette.plan.hybrid.edits import (
     PARTS,
     edited,
@@ -17,6 +18,7 @@ from palmette.plan.hybrid.edits import (
     split_off_microbatch,
     with_first_path,
     with_meeting_node,
+    with_order,
 )
 from palmette.plan.hybrid.paths import SearchState, joined
 from palmette.plan.hybrid.pricing import WORST, Budget, Objective, Pricer, Score
@@ -120,6 +122,7 @@ class Descent:
         fits = [many for many in _TOGETHER if many * len(state.paths) <= MOST_PATHS]
         several += [partial(split_into_microbatches, state, many) for many in fits]
         several += [partial(with_meeting_node, state, node) for node in (None, *problem.meeting_nodes)]
+        several += [partial(with_order, state, order) for order in WHOLE_BACKWARD]
         single += [partial(with_first_path, state, k) for k in range(1, min(len(state.paths), 5))]
         for moves in (several, single):
             self._draw.shuffle(moves)
@@ -213,7 +216,10 @@ def _moved(state: SearchState, pairs: list[tuple[int, int]], step: int) -> Searc
 
 
 def simplest(pricer: Pricer, objective: Objective, state: SearchState, problem: HybridProblem) -> SearchState:
-    """The state without what changes nothing: a meeting node, and a lossy codec wherever it gains nothing."""
+    """The state without what changes nothing: microbatches, a meeting node, a lossy codec wherever it gains nothing."""
+    whole = state._replace(paths=joined([path._replace(microbatch=0) for path in state.paths]))
+    if whole != state and _as_good(pricer, objective, whole, state):
+        state = whole
     if state.meet is not None and _as_good(pricer, objective, state._replace(meet=None), state):
         state = state._replace(meet=None)
     if not problem.lossy:

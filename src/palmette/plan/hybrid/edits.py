@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from palmette.plan.hybrid.paths import Run, SamplePath, SearchState, joined, simplified
 from palmette.plan.hybrid.problem import HybridProblem
+from palmette.spec.plan import Order
 
 Runs = tuple[Run, ...]
 Edit = Callable[[SamplePath], Runs | None]
@@ -168,3 +169,9 @@ def with_first_path(state: SearchState, k: int) -> SearchState:
 def with_meeting_node(state: SearchState, node: str | None) -> SearchState | None:
     """The state with gradients of replicas meeting at a node, or where the rule says; None where nothing changes."""
     return state._replace(meet=node) if node != state.meet and state.shares_layers() else None
+
+
+def with_order(state: SearchState, order: Order) -> SearchState | None:
+    """The state with its microbatches in another order; None where nothing changes, or where it has only one."""
+    one = all(path.microbatch == state.paths[0].microbatch for path in state.paths)
+    return None if one or order == state.order else state._replace(order=order)

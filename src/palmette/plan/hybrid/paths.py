@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from palmette.spec.codec import PLAIN, Codec
-from palmette.spec.plan import Phase
+from palmette.spec.plan import Order, Phase
 from palmette.spec.tree import Feed, Instance
 
 Run = tuple[str, int]  # a node and the last layer that it computes
@@ -34,12 +34,19 @@ class SamplePath(NamedTuple):
 class SearchState(NamedTuple):
     """A plan: paths, and between which nodes (from, to) outputs travel as they are, whatever the codec.
 
-    ``meet`` is where gradients of replicas meet; None leaves that to the rule of ``cost.replicas``.
+    ``meet`` is where gradients of replicas meet; None leaves that to the rule of ``cost.replicas``. ``order`` is the
+    order of microbatches.
     """
 
     paths: tuple[SamplePath, ...]
     plain: frozenset[tuple[str, str]] = frozenset()
     meet: str | None = None
+    order: Order = "fifo"
+
+    @property
+    def size(self) -> int:
+        """How much there is to it: the runs of all paths."""
+        return sum([len(path.runs) for path in self.paths])
 
     def shares_layers(self) -> bool:
         """Whether two nodes hold the same layer, so that gradients have to meet."""
@@ -96,18 +103,22 @@ class PathTree(NamedTuple):
     instances: tuple[Instance, ...]
     feeds: tuple[tuple[str, str, tuple[int, ...]], ...]
 
-    def phase(self, paths: Sequence[SamplePath], meet: str | None) -> Phase:
-        """The phase with the samples of paths. Not validated: the search makes thousands, and paths always make a tree.
+    def phase(self, state: SearchState) -> Phase:
+        """The phase with the samples of a state of these paths.
+
+        Not validated: the search makes thousands, and paths always make a tree.
 
         All phases of a tree share their instances, so that the evaluator need not work out their order again.
         """
         sources = [
             Feed.model_construct(
-                node=source, samples=sum([paths[k].samples for k in members]), epoch_samples=None, into=into
+                node=source, samples=sum([state.paths[k].samples for k in members]), epoch_samples=None, into=into
             )
             for source, into, members in self.feeds
         ]
-        return Phase.model_construct(sources=tuple(sources), instances=self.instances, meet=meet)
+        return Phase.model_construct(
+            sources=tuple(sources), instances=self.instances, meet=state.meet, order=state.order
+        )
 
 
 def instance_tree(state: SearchState, shares: Mapping[str, float], codec: Codec) -> PathTree:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from palmette.cost.delivery import keeps_samples
 from palmette.cost.evaluate import Price
@@ -35,9 +36,15 @@ class Cost(NamedTuple):
         """A quantity of a goal."""
         return value(quantity, self.time_s, self.energy_j, self.money, self.carbon_g)
 
+    def is_no_worse(self, other: Cost) -> bool:
+        """Whether no goal and no deadline would prefer another cost, unless they are about power."""
+        return all(map(operator.le, self, other))
+
 
 Score = tuple[float, float]  # seconds beyond the deadline, then what the goal minimises
 WORST: Score = (math.inf, math.inf)
+_EQUAL = 1 + 1e-10
+_T = TypeVar("_T")
 LONGEST_S = 120.0
 """A search by effort ends by then on a slow machine; its plan is then no longer decided by the seed alone."""
 
@@ -64,6 +71,15 @@ class Objective:
     def value(self, cost: Cost) -> float:
         """The weighted sum."""
         return sum(weight * cost.value(name) / self.units.get(name, 1.0) for name, weight in self.weights.items())
+
+
+def simplest_best(found: Sequence[_T], score: Callable[[_T], Score], size: Callable[[_T], int]) -> _T | None:
+    """The best of what was found; of those that are as good but for rounding, the first of the smallest size."""
+    if not found:
+        return None
+    late_s, value = min(map(score, found))
+    most = (late_s * _EQUAL, value * _EQUAL)
+    return min((each for each in found if all(map(operator.le, score(each), most))), key=size)
 
 
 def _beyond_s(time_s: float, limit_s: float | None) -> float:
@@ -93,9 +109,9 @@ class Pricer:
         return self._known[state]
 
     def best(self, objective: Objective) -> tuple[SearchState, Cost] | None:
-        """The best of all states that were priced, whatever for; the first of equals. None where none may run."""
+        """The best of all states that were priced, whatever for; of equals the simplest. None where none may run."""
         priced = [(state, cost) for state, cost in self._known.items() if cost is not None]
-        return min(priced, key=lambda known: objective.score(known[1]), default=None)
+        return simplest_best(priced, lambda known: objective.score(known[1]), lambda known: known[0].size)
 
     def phase(self, state: SearchState) -> Phase:
         """The phase of a state; how its samples are delivered is open."""
@@ -103,7 +119,7 @@ class Pricer:
         tree = self._trees.get(shape)
         if tree is None:
             tree = self._trees[shape] = instance_tree(state, self.problem.cpu_shares, self.problem.codec)
-        return self.problem.with_batch_norm(tree.phase(state.paths, state.meet))
+        return self.problem.with_batch_norm(tree.phase(state))
 
     def delivered(self, phase: Phase) -> tuple[Phase, Cost | None]:
         """The phase with its samples delivered in the least time, and its cost; None where it may not run."""

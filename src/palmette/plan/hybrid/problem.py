@@ -102,6 +102,11 @@ class HybridProblem:
         """The number of layers."""
         return len(self.task.profile.layers)
 
+    @property
+    def knows_calls(self) -> bool:
+        """Whether calls have fixed parts on all nodes: otherwise any number of microbatches seems to cost nothing."""
+        return all(any(self.task.profile.nodes[name].forward_call_s or ()) for name in self.nodes)
+
     def keeps_private(self, path: SamplePath) -> bool:
         """Whether raw data and labels that may not leave their node stay there."""
         stays = path.source not in self.private or path.runs[0][0] == path.source

@@ -107,6 +107,11 @@ class QuickBound:
         chain_s = max(iteration_s, *map(self._alone_s, state.paths))
         return self._cost(load, state, max(chain_s, self._first_s(load)), max(chain_s, self._later_s(load)))
 
+    def work_s(self, state: SearchState) -> float:
+        """Seconds of the busiest node or link, in the mean over all epochs."""
+        load = self._load(state)
+        return (self._first_s(load) + (self._epochs - 1) * self._later_s(load)) / self._epochs
+
     def longest(self, state: SearchState) -> Cost:
         """Seconds and joules of an iteration that does one thing after the other."""
         load = self._load(state)

@@ -6,7 +6,8 @@ never improves the answer, nor does a tighter one, and no plan uses less energy 
     time ─▶ energy ─▶ energy × time ─▶ energy under deadlines between the two ─▶ power        one goal or another
       └────────┴──────────┴──────────────────────┴─────────────────────────────────┴───▶ all prices ─▶ the best for it
 
-In a small problem all plans of few paths follow, as far as no bound rules them out.
+With few nodes, pipelines of many microbatches and networks side by side follow; in a small problem all plans of few
+paths, as far as no bound rules them out.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from palmette.plan.core.delivery import fits
-from palmette.plan.core.order import in_turns
+from palmette.plan.core.order import in_halves, in_turns
 from palmette.plan.hybrid.descent import MOST_PATHS, Descent, simplest
 from palmette.plan.hybrid.edits import split_into_microbatches
-from palmette.plan.hybrid.pricing import LONGEST_S, Budget, Cost, Objective, Pricer
+from palmette.plan.hybrid.paths import SearchState, paths_of
+from palmette.plan.hybrid.pipelines import PipelineSearch
+from palmette.plan.hybrid.pricing import LONGEST_S, Budget, Cost, Objective, Pricer, simplest_best
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.plan.hybrid.quick_bound import QuickBound
+from palmette.plan.hybrid.side_by_side import SideBySideSearch
 from palmette.plan.hybrid.small_search import SmallSearch
-from palmette.plan.hybrid.starts import MICROBATCHES, rival_phases, starts
+from palmette.plan.hybrid.starts import MICROBATCHES, UPLOAD, rival_phases, starts
 from palmette.spec.goal import Quantity
 from palmette.spec.plan import Phase
 
@@ -34,7 +38,10 @@ EFFORT, EFFORT_PER_NODE, EFFORT_PER_SOURCE, MOST_EFFORT = 30_000, 8_000, 10_000,
 user would wait for."""
 SMALL_EFFORT = 300_000
 """What looking at all plans of a small problem may take beside that."""
-_STAGE_STARTS = 48
+PIPELINE_EFFORT = 200_000
+SIDE_BY_SIDE_EFFORT = 80_000
+"""What pipelines of many microbatches, and networks side by side, may take beside that."""
+_STAGE_STARTS, _MOST_UPLOADS = 48, 8
 TIME, ENERGY, PRODUCT, POWER = (
     Objective({"time": 1.0}),
     Objective({"energy": 1.0}),
@@ -69,16 +76,21 @@ class HybridSearch:
         self._more = [Objective({quantity: 1.0}) for quantity in problem.quantities_apart]
         apart = [TIME, *([ENERGY] if self._knows_powers else []), *self._more]
         self._states = starts(problem, self._rival_phases, self._quick_bound, apart)
-        self._priced = [found for name, phase in self._rival_phases.items() for found in self._rival_plans(name, phase)]
+        self._priced: list[FoundPlan] = []
+        for name, phase in self._rival_phases.items():
+            self._priced += self._rival_plans(name, phase)
 
     def _rival_plans(self, name: str, phase: Phase) -> Iterator[FoundPlan]:
-        """A rival's plan with its samples delivered as well as may be, and as it is, which may use less power."""
-        best, cost = self.pricer.delivered(phase)
-        if cost is not None:
-            yield FoundPlan(name, best, cost)
-        as_it_is = self.pricer.price(phase) if best != phase and fits(phase, self._problem.task) else None
+        """A rival's plan as it is, and with its samples delivered as well as may be where that may be better."""
+        as_it_is = self.pricer.price(phase) if fits(phase, self._problem.task) else None
         if as_it_is is not None:
             yield FoundPlan(name, phase, as_it_is)
+        least = self._quick_bound.least(SearchState(paths_of(phase)))
+        if any(found.cost.is_no_worse(least) for found in self._priced):
+            return
+        best, cost = self.pricer.delivered(phase)
+        if cost is not None and best != phase:
+            yield FoundPlan(name, best, cost)
 
     def run(self) -> None:
         """Search for each objective; every stage starts from the best that those before have found."""
@@ -95,8 +107,12 @@ class HybridSearch:
             draw = random.Random(f"{self._problem.task.seed} {number}")  # noqa: S311 -- no secret
             descent = Descent(self.pricer, self._quick_bound, objective, self._budget(share, done), draw)
             descent.run([*([known[0]] if known else []), *ranked])
+        if self._problem.knows_calls:
+            PipelineSearch(self.pricer, self._quick_bound).run(self._budget_beside(PIPELINE_EFFORT))
+            SideBySideSearch(self.pricer, self._quick_bound).run(self._budget_beside(SIDE_BY_SIDE_EFFORT))
         self._try_small_space()
         self._priced += list(self._in_turns())
+        self._priced += list(self._in_halves())
 
     def _split_if_none_fits(self) -> None:
         """Begin with more microbatches where memory forbids every start: in turns they may fit."""
@@ -115,6 +131,15 @@ class HybridSearch:
             if phase is not None and cost is not None:
                 yield FoundPlan("search", phase, cost)
 
+    def _in_halves(self) -> Iterator[FoundPlan]:
+        """The best plans for some goals with backward in halves, where that is clearly faster."""
+        for goal in self._goals():
+            found = self.best(goal)
+            halves = None if found is None else in_halves(found.phase, self._problem.task)
+            cost = self.pricer.price(halves) if halves is not None and fits(halves, self._problem.task) else None
+            if halves is not None and cost is not None:
+                yield FoundPlan("search", halves, cost)
+
     def _goals(self) -> list[Objective]:
         """What any request may be about, one quantity each."""
         return [TIME, *([ENERGY, PRODUCT, POWER] if self._knows_powers else []), *self._more]
@@ -126,9 +151,12 @@ class HybridSearch:
         if len(best) < len(goals):
             return  # nothing to beat
         known = [goal.value(found.cost) for goal, found in zip(goals, best, strict=True)]
-        most = self.pricer.spent + round(self._effort * SMALL_EFFORT)
-        budget = Budget(self.pricer, most, self._end_s, self._latest_s)
-        SmallSearch(self.pricer, self._quick_bound, goals, known).run(budget)
+        SmallSearch(self.pricer, self._quick_bound, goals, known).run(self._budget_beside(SMALL_EFFORT))
+
+    def _budget_beside(self, more: int) -> Budget:
+        """What may be spent beside the effort of the stages."""
+        most = self.pricer.spent + round(self._effort * more)
+        return Budget(self.pricer, most, self._end_s, self._latest_s)
 
     def _objectives(self) -> Iterator[tuple[Objective, float]]:
         """Objectives, each with its share of the effort; those between are known once both ends are."""
@@ -169,7 +197,7 @@ class HybridSearch:
         return Budget(self.pricer, 0, now + part * max(0.0, self._end_s - now))
 
     def best(self, objective: Objective) -> FoundPlan | None:
-        """The best plan of all that were priced; None where nothing may run."""
+        """The best plan of all that were priced, of equals that with the fewest instances; None where none may run."""
         found = list(self._priced)
         known = self.pricer.best(objective)
         if known is not None:
@@ -177,7 +205,13 @@ class HybridSearch:
             phase, cost = self.pricer.delivered(self.pricer.phase(state))
             assert cost is not None, "the search keeps only states that may run"
             found.append(FoundPlan("search", phase, cost))
-        return min(found, key=lambda each: objective.score(each.cost), default=None)
+        return simplest_best(found, lambda each: objective.score(each.cost), lambda each: len(each.phase.instances))
+
+    def best_uploads(self, objective: Objective) -> list[str]:
+        """The nodes of the best uploads: all of a small cluster."""
+        uploads = [found for found in self._priced if found.name.startswith(UPLOAD)]
+        ranked = sorted(uploads, key=lambda found: objective.score(found.cost))
+        return list(dict.fromkeys(found.name.removeprefix(UPLOAD) for found in ranked))[:_MOST_UPLOADS]
 
     def least(self, quantity: Quantity) -> float:
         """The least value of a quantity among all plans that were priced."""

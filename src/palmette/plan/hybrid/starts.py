@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from palmette.cost.check import forbidden, missing
 from palmette.errors import PalmetteError
+from palmette.plan.core.choice import over_energy
 from palmette.plan.core.make_plan import configured
 from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Strategy, Task
@@ -21,8 +23,10 @@ from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase
 
 _ROOTS = 6
-_PATTERNS, _MIXED = 24, 12
+_NEAR_PATTERNS, _PATTERNS, _MIXED = 96, 24, 12
 MICROBATCHES = (2, 4, 8, 16)
+UPLOAD = "upload to "
+"""How the name of an upload to a node begins."""
 
 
 def rival_phases(problem: HybridProblem) -> dict[str, Phase]:
@@ -52,7 +56,6 @@ def _on_single_nodes(task: Task, nodes: Iterable[str], *, upload: bool) -> dict[
 
     Without ``upload``, samples are not kept.
     """
-    from palmette.plan.core.choice import best
     from palmette.plan.core.one_node import on_one_node
     from palmette.plan.core.recompute import recompute_to_fit
     from palmette.plan.core.upload import upload_nodes, upload_to
@@ -62,14 +65,14 @@ def _on_single_nodes(task: Task, nodes: Iterable[str], *, upload: bool) -> dict[
         for node in nodes
     }
     if upload:
-        phases |= {f"upload to {node}": upload_to(node, task) for node in upload_nodes(task)}
-    found = {}
-    for name, phase in phases.items():
-        try:
-            found[name] = best([phase], task).phase
-        except PalmetteError:
-            continue
-    return found
+        phases |= {UPLOAD + node: upload_to(node, task) for node in upload_nodes(task)}
+    return {name: phase for name, phase in phases.items() if _may_run(phase, task)}
+
+
+def _may_run(phase: Phase, task: Task) -> bool:
+    """Whether nothing about a phase is missing, forbidden or beyond a limit; it is not priced for that."""
+    faults = itertools.chain(missing(phase, task.evaluator), forbidden(phase, task.evaluator))
+    return next(faults, None) is None and not over_energy(phase, task)
 
 
 def _phase(name: str, task: Task) -> Phase | None:
@@ -89,19 +92,22 @@ def starts(
     if len(problem.samples) == 1 and problem.lossy:
         paths += _shared_by_formula(problem)
     states = [SearchState(each) for each in paths]
-    patterns = [state for each in _patterns(problem) for state in _with_meeting_nodes(SearchState(each), problem)]
+    patterns = [SearchState(each) for each in _patterns(problem)]
     for objective in objectives:
-        states += _promising(patterns, quick_bound, objective)
+        states += _promising(patterns, problem, quick_bound, objective)
     return [state for state in dict.fromkeys(states) if all(map(problem.keeps_private, state.paths))]
 
 
-def _promising(patterns: list[SearchState], quick_bound: QuickBound, objective: Objective) -> list[SearchState]:
+def _promising(
+    patterns: list[SearchState], problem: HybridProblem, quick_bound: QuickBound, objective: Objective
+) -> list[SearchState]:
     """Patterns, mixtures of two patterns, and both in microbatches: the most promising."""
 
     def best(states: Iterable[SearchState], many: int) -> list[SearchState]:
         return sorted(dict.fromkeys(states), key=lambda state: objective.score(quick_bound.likely(state)))[:many]
 
-    chosen = best(patterns, _PATTERNS)
+    near = best(patterns, _NEAR_PATTERNS)  # with many sources a look at each meeting node takes long
+    chosen = best([met for state in near for met in _with_meeting_nodes(state, problem)], _PATTERNS)
     mixed = [
         _mixed(one, other, part)
         for one, other in itertools.combinations(chosen[:_MIXED], 2)

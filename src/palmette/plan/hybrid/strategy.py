@@ -11,13 +11,13 @@ It searches for all goals at once and lets the requested one pick, so that a con
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.cost.batch_norm import FLOOR, shared_norms
 from palmette.errors import ArgumentFault, Infeasible, InputError, too_late
 from palmette.plan.core.choice import best
-from palmette.plan.core.order import order_price
+from palmette.plan.core.order import order_price, with_first_halves
 from palmette.plan.core.recompute import recompute_price
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.core.upload import ways_to_begin
@@ -43,7 +43,10 @@ class Hybrid(Strategy):
     needs_profile: ClassVar[bool] = True
     starts_from_others: ClassVar[bool] = True
 
-    lossy: bool = field(default=False, metadata={"help": "Allow layer outputs to be sent as 8-bit integers."})
+    lossy: bool = field(
+        default=False,
+        metadata={"help": "Allow 8-bit layer outputs and, with --loss, codecs that the learning curve knows."},
+    )
     seconds: float | None = field(
         default=None,
         metadata={"help": "Seconds to search; if not given, a fixed effort, so that a seed gives the same plan."},
@@ -98,11 +101,20 @@ class Hybrid(Strategy):
             raise _too_late(objective, problems[0], searches)
         phase = Phase.model_validate(chosen.phase.model_dump())
         prices = sum(search.pricer.priced for search in searches)
-        bounds = lower_bounds(problems[-1], objective.weights, self.effort, self.seconds)
+        bounds = lower_bounds(self._bounded(phase, problems[-1]), objective.weights, self.effort, self.seconds)
         variables = _variables(chosen, objective, bounds, task) | _batch_norm(phase, task) | {"prices": prices}
         variables |= recompute_price(phase, task) | order_price(phase, task)
-        ways = None if self.resend else ways_to_begin(task)
+        ways = None if self.resend else ways_to_begin(task, searches[0].best_uploads(objective))
         return Decision((phase,), variables | ({"on_the_way": ways} if ways else {}))
+
+    def _bounded(self, phase: Phase, problem: HybridProblem) -> HybridProblem:
+        """The problem whose bounds hold for a phase: where backward falls into halves, only the first count."""
+        from palmette.plan.hybrid.problem import make_problem
+
+        if phase.order != "zero-bubble":
+            return problem
+        task = replace(problem.task, profile=with_first_halves(problem.task.profile))
+        return make_problem(task, self.lossy, self.batch_norm_floor, resend=self.resend)
 
 
 STRATEGIES = (Hybrid,)

@@ -34,7 +34,10 @@ _MAX_STATES = 10_000
 
 
 class SplitTree(NamedTuple):
-    """A tree with one split on some nodes, its dual problems, any of which bounds it, and a bound of it."""
+    """A tree with one split on some nodes, its dual problems, any of which bounds it, and a bound of it.
+
+    Those of time rule mappings out that miss the deadline.
+    """
 
     ranked: RankedTree
     duals: list[DualProblem]
@@ -49,8 +52,9 @@ class _Branch(NamedTuple):
 
     @property
     def best(self) -> DualBound:
-        """The highest of the bounds."""
-        return max(self.bounds, key=lambda bound: bound.value)
+        """The highest of the bounds of energy."""
+        energy = (bound for dual, bound in zip(self.of.duals, self.bounds, strict=True) if not dual.time_only)
+        return max(energy, key=lambda bound: bound.value)
 
 
 @dataclass
@@ -99,9 +103,10 @@ class BranchBounds:
     ) -> None:
         """Add a branch with better bounds, unless it is settled."""
         many, raised = tree.ranked.schedule.iterations, []
-        target = self.below_j / many if math.isfinite(self.below_j) else 10 * tree.bound_j / many
+        target_j = self.below_j / many if math.isfinite(self.below_j) else 10 * tree.bound_j / many
         for dual, bound in zip(tree.duals, bounds, strict=True):
             self.count(rounds)
+            target = dual.max_s * (1 + GAP) if dual.time_only else target_j
             found = tighten(dual, replace(bound, remaining=remaining), target, rounds)
             if found is None:
                 return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from palmette.errors import Infeasible
 from palmette.plan.core.strategy import Decision, Strategy, Task
+from palmette.spec.codec_term import Coding
 from palmette.spec.learning import Factor, Learning
 
 if TYPE_CHECKING:
@@ -41,9 +42,14 @@ class EpochPlanner(Strategy, ABC):
 
         self.learning.refuse_unknown(task.profile.model, self._fixed(task))
         self._refuse_private_labels(task)
-        numbers = build_problem(task, self.learning, self.feeds_per_source)
+        numbers = build_problem(task, self._curve(task), self.feeds_per_source)
         check_loss(numbers)
         return self._decide(numbers)
+
+    def _curve(self, task: Task) -> Learning:
+        """The learning curve, with the cost of coded gradients where these were asked for."""
+        coded = [Coding("gradients", task.exchange.argument)] if task.exchange.kind.lossy else []
+        return self.learning.coded(task.profile.model, coded)
 
     def _refuse_private_labels(self, task: Task) -> None:
         """Refuse labels that stay at their source: these trees end at one node for the last layer."""

@@ -73,6 +73,7 @@ class LayerCosts:
             problem.j_per_byte[square],
         )
         self._sending = [self._send(layer) for layer in range(problem.depth)]
+        self._sending_both = [(fixed.time_s, each.time_s, each.joules) for fixed, each in self._sending]
         data_owners = set(problem.feed_nodes)
         idle = [
             0.0 if node in data_owners or not self.charge_idle_when_busy else problem.idle_w[node] for node in nodes
@@ -134,11 +135,14 @@ class LayerCosts:
         fixed, each = self._sending[layer]
         return TransferCost(*(at + samples * more for at, more in zip(fixed, each, strict=True)))
 
+    def transfer_j(self, layer: int, samples: int | Ints, price_w: float) -> Floats:
+        """The joules of the same, including the price of time."""
+        fixed_s, each_s, each_j = self._sending_both[layer]
+        return time_cost_j(price_w, fixed_s) + samples * (time_cost_j(price_w, each_s) + each_j)
+
     def transfer_each(self, layer: int, samples: Ints, price_w: float) -> Floats:
-        """The joules of the same, including the price of time, for several numbers of samples: a table each."""
-        fixed, each = self._sending[layer]
-        sample_j = time_cost_j(price_w, each.time_s) + each.joules
-        return time_cost_j(price_w, fixed.time_s) + samples[:, None, None] * sample_j
+        """The same for several numbers of samples: a table each."""
+        return self.transfer_j(layer, samples[:, None, None], price_w)
 
     def _send(self, layer: int) -> tuple[TransferCost, TransferCost]:
         """What a transfer of a layer's output and its gradient takes at any size, and for each sample."""

@@ -180,6 +180,14 @@ class MappingBounds:
             return None
         return self._raise_prices_from(boxed, nodes, TimePrices(watts, fractions), 1)[0]
 
+    def _cheapest(self, boxed: BoxedTree, costs: LayerCosts, prices: TimePrices) -> tuple[float, MappingTable]:
+        """A lower bound of the cost of every split of a box, and the table of the split that it comes from."""
+        if boxed.box.is_single:
+            table = MappingTable(boxed.tree, boxed.box.least, costs, prices)
+            return table.total_j(), table
+        total_j, split = cheapest_in_box(boxed.tree, boxed.box, costs, prices)
+        return total_j, MappingTable(boxed.tree, split, costs, prices)
+
     def _raise_prices_from(
         self,
         boxed: BoxedTree,
@@ -197,14 +205,13 @@ class MappingBounds:
         best: MappingBound | None = None
         late = set(tree.feeds)
         for turn in range(rounds):
-            total_j, split = cheapest_in_box(tree, boxed.box, self.costs(nodes, loads), prices)
+            total_j, table = self._cheapest(boxed, self.costs(nodes, loads), prices)
             if not math.isfinite(total_j):
                 return None, late
-            table = MappingTable(tree, split, self.costs(nodes, loads), prices)
             over_j = (prices.watts - idle_w) * max_s if prices.watts > idle_w else 0.0
             mapping = table.mapping()
             if best is None or many * (total_j - over_j) > best.joules:
-                best = MappingBound(many * (total_j - over_j), nodes, prices, mapping, split, loads)
+                best = MappingBound(many * (total_j - over_j), nodes, prices, mapping, table.split, loads)
             times = table.feed_times_s(mapping)
             late -= {feed for feed, time_s in times.items() if time_s <= max_s}
             prices = _raise_prices(prices, times, idle_w, max_s, 2.0 / (1 + 0.3 * turn))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from palmette.plan.righttrain.data_amounts import Split
-from palmette.plan.righttrain.layer_costs import LayerCost, LayerCosts, time_cost_j
+from palmette.plan.righttrain.layer_costs import Ints, LayerCost, LayerCosts, time_cost_j
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.problem import Floats
 from palmette.plan.righttrain.trees import GroupingTree
@@ -23,9 +25,11 @@ class MappingTable:
     """``subtree_j``: by layer and group, for each node of the group, the least cost of the subtree up to it."""
 
     def __init__(self, tree: GroupingTree, split: Split, costs: LayerCosts, prices: TimePrices) -> None:
-        self.tree, self.costs, self.prices = tree, costs, prices
-        self._samples = dict(zip(tree.feeds, split, strict=True))
+        self.tree, self.split, self.costs, self.prices = tree, split, costs, prices
+        self._samples, self._every = dict(zip(tree.feeds, split, strict=True)), np.arange(len(costs.nodes))
         self.subtree_j: list[list[Floats]] = []
+        self._sent_from: dict[tuple[int, int], Ints] = {}
+        """By layer and group: where its output comes from at the least cost, for each node that it may go to."""
         for layer in range(len(tree.groupings)):
             self.subtree_j.append([self._subtree_cost_j(layer, k) for k in range(len(tree.groupings[layer]))])
 
@@ -43,8 +47,7 @@ class MappingTable:
 
     def transfer_j(self, layer: int, k: int) -> Floats:
         """What sending a group's output and gradient costs between any two nodes."""
-        sent = self.costs.transfer(layer, self.samples(layer, k))
-        return time_cost_j(self.price_w(layer, k), sent.time_s) + sent.joules
+        return self.costs.transfer_j(layer, self.samples(layer, k), self.price_w(layer, k))
 
     def input_j(self, feed: int) -> Floats:
         """What sending a feed's data costs to each node."""
@@ -67,7 +70,9 @@ class MappingTable:
                 total += self.input_j(feed)
             return total
         for child in self.tree.children[layer - 1][k]:
-            total += (self.subtree_j[layer - 1][child][:, None] + self.transfer_j(layer - 1, child)).min(axis=0)
+            through_j = self.subtree_j[layer - 1][child][:, None] + self.transfer_j(layer - 1, child)
+            sent_from = self._sent_from[layer - 1, child] = through_j.argmin(axis=0)
+            total += through_j[sent_from, self._every]
         return total
 
     def total_j(self) -> float:
@@ -80,8 +85,7 @@ class MappingTable:
         chosen[-1] = [int(values.argmin()) for values in self.subtree_j[-1]]
         for layer in reversed(range(len(chosen) - 1)):
             for k, into in enumerate(self.tree.parents[layer]):
-                onto = chosen[layer + 1][into]
-                chosen[layer][k] = int((self.subtree_j[layer][k] + self.transfer_j(layer, k)[:, onto]).argmin())
+                chosen[layer][k] = int(self._sent_from[layer, k][chosen[layer + 1][into]])
         return tuple(tuple(self.costs.nodes[node] for node in nodes) for nodes in chosen)
 
     def feed_times_s(self, mapping: Mapping) -> dict[int, float]:

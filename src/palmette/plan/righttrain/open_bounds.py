@@ -73,10 +73,13 @@ class OpenBounds:
 
     def add(self, root: BoundedTree) -> None:
         """Add a tree with all splits, on one of the sets of nodes that differ only in the names of equal machines."""
-        tree = root.ranked.tree
+        tree, box = root.ranked.tree, root.boxed.box
+        boxed = self._boxed(tree, box) if box.is_single else root.boxed  # a sample for each feed: one split alone
+        if boxed is None:
+            return
         distinct = {self._symmetry.node_set_key(tree, bound.nodes): bound for bound in reversed(root.bounds)}
         for bound in distinct.values():
-            self._push(Subproblem(root.boxed, bound))
+            self._push(Subproblem(boxed, bound))
 
     def reprice_lowest(self, below_j: float, most: int) -> None:
         """Raise the lowest bounds by better prices alone, at most so many of those that are below."""

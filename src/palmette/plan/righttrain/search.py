@@ -27,7 +27,7 @@ from palmette.plan.righttrain.mapping_bounds import BoxedTree, MappingBound, Map
 from palmette.plan.righttrain.mapping_table import MappingTable, TimePrices
 from palmette.plan.righttrain.min_time_search import MinTimeSearch, NeighboursOf
 from palmette.plan.righttrain.neighbours import Neighbours, distinct_roots
-from palmette.plan.righttrain.open_bounds import BoundedTree, OpenBounds, bounded_trees
+from palmette.plan.righttrain.open_bounds import BoundedTree, OpenBounds, Subproblem, bounded_trees
 from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, cheapest_mappings, tighten
 from palmette.plan.righttrain.optimum.possible_instances import PossibleInstances
 from palmette.plan.righttrain.optimum.states import is_empty, max_joint_states
@@ -51,7 +51,7 @@ _TIGHTENING_ROUNDS = 12
 """Rounds of dual ascent for the lower bound of a tree with one split."""
 _STEP_EFFORT, _ROUND_EFFORT = 150, 25
 """The effort that a step of raising bounds counts as, and a round of dual ascent."""
-_PROOF_EFFORT = 160_000
+_PROOF_EFFORT = 400_000
 """The effort after which a lower bound is not raised any further."""
 _REPRICED = 60
 """Trees whose bounds are raised by better prices, where many nodes compute."""
@@ -145,10 +145,15 @@ class RightTrainSearch:
                 continue
             found = opened.next_single(min(raised.below_j, raised.closed_j, raised.least_j), self._prove)
             if found is not None:
-                kinds = dict.fromkeys([(), found.bound.loads])
-                duals = [self.dual_problem(found.ranked, found.bound.nodes, loads) for loads in kinds]
-                raised.add(SplitTree(found.ranked, duals, found.bound.joules))
+                raised.add(SplitTree(found.ranked, self._dual_problems(found), found.bound.joules))
         return min(raised.closed_j, raised.least_j, opened.least_j)
+
+    def _dual_problems(self, found: Subproblem) -> list[DualProblem]:
+        """Those that bound a tree with one split: of time, where there is a deadline, and of energy."""
+        kinds = dict.fromkeys([(), found.bound.loads])
+        energy = [self.dual_problem(found.ranked, found.bound.nodes, loads) for loads in kinds]
+        timed = [replace(energy[0], time_only=True)] if math.isfinite(energy[0].max_s) else []
+        return timed + energy
 
     def _prove(self, steps: int) -> bool:
         """Count steps of a proof; returns whether it may go on."""

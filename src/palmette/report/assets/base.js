@@ -34,7 +34,13 @@ const seconds = (value) =>
   value ? (value >= 7200 ? `${digits(value / 3600)} h` : value >= 120 ? `${digits(value / 60)} min`
     : scaled(value, [["s", 1], ["ms", 1e-3], ["µs", 1e-6]])) : value === 0 ? "0 s" : "–";
 const grams = (value) => value === 0 ? "0 g" : scaled(value, [["t", 1e6], ["kg", 1e3], ["g", 1], ["mg", 1e-3], ["µg", 1e-6]]);
-const money = (value, currency) => value === null || value === undefined ? "–" : `${value && value < 1 ? digits(value) : value.toFixed(2)} ${currency}`;
+// As spec/reading.py has it.
+const money = (value, currency) => {
+  if (value === null || value === undefined) return "–";
+  if (value <= 0 || value >= 1) return `${value.toFixed(2)} ${currency}`;
+  const places = Math.max(2, 2 - Math.floor(Math.log10(value)));
+  return places <= 6 ? `${value.toFixed(places)} ${currency}` : `${Number((value * 1e6).toPrecision(3))} µ${currency}`;
+};
 const joules = (value) => value === 0 ? "0 J" : scaled(value, [["MJ", 1e6], ["kJ", 1e3], ["J", 1], ["mJ", 1e-3], ["µJ", 1e-6]]);
 const product = (value) => value === 0 ? "0 J·s" : scaled(value, [["MJ·s", 1e6], ["kJ·s", 1e3], ["J·s", 1], ["mJ·s", 1e-3], ["µJ·s", 1e-6]]);
 const bytes = (value) => value === 0 ? "0 B" : scaled(value, [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 1024], ["B", 1]]);

@@ -1,6 +1,6 @@
 // One iteration, node by node: the prediction above the measurement.
 const KINDS = { forward: "var(--forward)", backward: "var(--backward)", update: "var(--update)", transfer: "var(--transfer)" };
-const kindOf = (op) => (op === "send" || op === "receive" ? "transfer" : op === "average" ? "update" : op);
+const kindOf = (op) => (op === "send" || op === "receive" ? "transfer" : op === "average" ? "update" : op.split(" ")[0]); // "backward weights" is backward
 const MAX_ROWS = 40;
 
 function drawTimeline(entry, width, state) {
@@ -41,7 +41,7 @@ function drawOperation(drawn, [node, instance, op, start, end, carried], x, y, t
   const lines = () => [`${op} of ${instance} on ${node}`, `${track}: ${seconds(start)} to ${seconds(end)}, ${seconds(end - start)}`, ...(carried ? [bytes(carried)] : [])];
   const bar = svg("rect", {
     x: from, y: moves ? y + (op === "send" ? 13 : 17.5) : y, width: wide, height: moves ? 3.5 : 12, rx: Math.min(2, wide / 2),
-    fill: KINDS[kind], opacity: track === "predicted" && run ? 0.55 : 1, class: `op ${op} ${track}`,
+    fill: KINDS[kind], opacity: (track === "predicted" && run ? 0.55 : 1) * (op === "backward weights" ? 0.6 : 1), class: `op ${op} ${track}`,
   });
   drawn.append(mark(bar, lines));
 }

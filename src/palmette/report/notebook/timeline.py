@@ -9,6 +9,7 @@ from palmette.report.notebook.canvas import OTHER, box, drawing, fitted, line, t
 from palmette.spec.reading import size, time
 
 COLOURS = {"forward": "#3477b8", "backward": "#7a58ac", "update": "#a84d28", "average": "#a84d28"}
+COLOURS |= {"backward input": COLOURS["backward"], "backward weights": "#b19ad0"}
 WIDTH, NAMES, MARGIN, LANE, TOP = 760.0, 120.0, 12.0, 28.0, 22.0
 MOST_LANES = 24
 TICKS = 4

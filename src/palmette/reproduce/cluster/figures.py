@@ -39,6 +39,10 @@ from palmette.spec.measurements import Measurements
 
 # The paper repeats each case four times; windows of steps agree within 2%, its regression is off by up to 2.2%.
 REPETITIONS, STEP_NOISE, POWER_NOISE = 4, 0.02, 0.022
+# Typical seconds of all figures on two cores; said before anything is known of this machine.
+TYPICAL_S = 60.0
+# More where the machines are fitted again.
+FIT_S = 30.0
 WORKERS = ("jtx2", "jtx1")
 GOALS = ("time", "power", "energy", "edp")
 

@@ -52,6 +52,7 @@ from palmette.spec.profile import Profile
 from palmette.testbed.padding import needed_dilation
 from palmette.zoo.models import load_network
 
+TYPICAL_S = 1200.0
 STEP_COUNTS = StepCounts(warmup=1, timed=3, counted=0)
 SLACK = 1.5  # by which a pre-training is dilated beyond what the fastest device needs
 OPTIONS = Options(lr=0.001)
@@ -145,7 +146,11 @@ class MeasuredCases:
         )
         with tempfile.TemporaryDirectory(prefix="palmette-") as folder:
             table = Pretrainer(
-                paper.machines(paper.MBPS[0]), request, Path(folder), self._progress, self._progress
+                paper.machines(paper.MBPS[0]),
+                request,
+                Path(folder),
+                lambda now: self._progress(now.what),
+                self._progress,
             ).run()
         missing = [device for device in paper.MACHINES if device not in table.devices]
         if missing:

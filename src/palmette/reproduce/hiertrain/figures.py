@@ -25,6 +25,10 @@ from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 
 BATCH = 128
+# Typical seconds of all figures on two cores; said before anything is known of this machine.
+TYPICAL_S = 60.0
+# More where the machines are fitted again.
+FIT_S = 90.0
 WHOLE = ("hiertrain", "all-edge", "all-cloud", "hybrid")
 RIVALS = ("hiertrain", "jointdnn", "jointdnn+", "jalad", "hybrid")
 X_LABEL = "edge–cloud bandwidth, Mbit/s"

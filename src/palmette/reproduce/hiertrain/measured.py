@@ -31,6 +31,7 @@ from palmette.testbed.padding import needed_dilation
 from palmette.zoo.models import load_network
 
 BATCH = 8
+ALL_POINTS_S = 300.0  # typically
 ITERATIONS = 3
 MOST_DILATION = 10.0
 TYPICAL_S = 15.0

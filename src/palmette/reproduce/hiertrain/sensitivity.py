@@ -16,7 +16,7 @@ from palmette.reproduce.hiertrain import paper
 from palmette.spec.profile import Profile, Times
 
 STRATEGIES = ("hiertrain", "all-edge", "all-cloud", "jalad")
-SECONDS = ("forward_s", "backward_s", "update_s", "forward_call_s", "backward_call_s")
+SECONDS = ("forward_s", "backward_s", "backward_input_s", "update_s", "forward_call_s", "backward_call_s")
 
 
 class Assumption(NamedTuple):

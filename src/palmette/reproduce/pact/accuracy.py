@@ -13,6 +13,7 @@ from palmette.reproduce.progress import Progress, Record
 
 BATCH, LR, QUICK_LR, MODEL = 64, 0.001, 0.02, "vgg11small"
 POINTS = 40
+TYPICAL_S, QUICK_S = 1800.0, 60.0
 
 
 def figure_2(data: str, progress: Progress, folder: Path, *, quick: bool = False) -> tuple[Record, list[Record]]:

@@ -9,6 +9,9 @@ from palmette.reproduce.pact.schedule_claims import schedule_claims
 from palmette.reproduce.pact.schedules import schedules
 from palmette.reproduce.progress import Progress, Record, silent
 
+# Typical seconds of all figures on two cores; said before anything is known of this machine.
+TYPICAL_S = 60.0
+
 
 def reproduce(progress: Progress = silent) -> Record:
     """Table I, Figs. 4 and 6 to 9, and the claims about them."""

@@ -29,6 +29,8 @@ from palmette.zoo.models import load_network
 
 NETWORK = "alexnet?classes=10&size=32"
 BLOCKS = ("pool1", "pool2", "pool5")
+# Typical seconds of all figures on two cores; said before anything is known of this machine.
+TYPICAL_S = 60.0
 BATCH = 64
 LOSS = 0.3
 CURVE = Learning(floor=0.05, scale=2.2, epoch_exponent=0.5, data_exponent=0.6, replica_exponent=0.05)

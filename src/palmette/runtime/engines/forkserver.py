@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import tempfile
+from multiprocessing import resource_tracker
 from multiprocessing.context import ForkServerContext
 from multiprocessing.forkserver import ensure_running
 from multiprocessing.util import get_temp_dir
@@ -23,6 +24,7 @@ def forkserver_context() -> ForkServerContext:
 
 def _start_server() -> None:
     """Start the server, if it is not there, deaf to Ctrl-C: it would print a traceback while it imports."""
+    resource_tracker.ensure_running()  # else the server starts it, which unblocks Ctrl-C
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         ensure_running()

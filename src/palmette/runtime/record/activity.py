@@ -9,7 +9,7 @@ from palmette.cost.energy import load, node_energy_j
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.radio import radio_energy_j
 from palmette.runtime.program import Channel
-from palmette.runtime.record.operations import CALLS, OperationRecord
+from palmette.runtime.record.operations import OperationRecord
 from palmette.spec.plan import Phase
 
 Span = tuple[float, float]
@@ -44,7 +44,7 @@ class Activity:
             return  # posted long before its message was sent
         if not self._fixed:
             self.begin_s = min(self.begin_s, record.start_s)
-        if record.op in CALLS:
+        if record.is_call:
             share = self._share(phase, node, record)
             self._calls.setdefault(node, []).append((record.start_s, record.end_s, share))
         elif record.channel is not None:

@@ -113,17 +113,19 @@ def operations(
     made = []
     for node, lines in records.items():
         for r in lines:
+            op, _, half = r.op.partition(" ")
             start = min(sent.get(r.channel, r.start_s), r.end_s) if r.op == "receive" else r.start_s
             made.append(
                 {
                     "iteration": iteration,
                     "node": node,
                     "instance": phase.instances[r.instance].id,
-                    "op": r.op,
+                    "op": op,
                     "start_s": (start - zero_s) / dilation,
                     "end_s": (r.end_s - zero_s) / dilation,
                     "bytes": r.bytes,
                 }
+                | ({"half": half} if half else {})
             )
     return sorted(made, key=lambda line: line["start_s"])
 

@@ -12,7 +12,10 @@ Span = tuple[float, float, float]
 
 
 class OperationRecord(NamedTuple):
-    """When an operation started and ended, by ``time.monotonic``, and how much later than it was due."""
+    """When an operation started and ended, by ``time.monotonic``, and how much later than it was due.
+
+    ``op`` is that of the trace; of a half of backward it says which one: ``backward input``, ``backward weights``.
+    """
 
     number: int
     op: str
@@ -22,3 +25,8 @@ class OperationRecord(NamedTuple):
     end_s: float
     bytes: int
     late_s: float = 0.0
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it computes."""
+        return self.op.partition(" ")[0] in CALLS

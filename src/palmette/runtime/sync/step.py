@@ -21,7 +21,7 @@ from torch import Tensor
 
 from palmette.compress.error_feedback import is_of_exchange
 from palmette.cost.delivery import sending_sources
-from palmette.cost.steps import Kind
+from palmette.cost.steps import GRADIENT_CALLS, Kind, Piece
 from palmette.runtime.data.epoch_length import common_steps
 from palmette.runtime.engines.crew import Stopped, one_from_each
 from palmette.runtime.program import Program, ProgramOperation
@@ -46,7 +46,8 @@ from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.deliveries import NO_DELIVERIES
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.gradient_coding import ByLayer, GradientCoding
-from palmette.runtime.worker.gradients import summed
+from palmette.runtime.worker.gradients import flat, summed
+from palmette.runtime.worker.layer_pieces import LayerPieces
 from palmette.runtime.worker.messages import pack
 from palmette.runtime.worker.rollback import RollbackCopy, State
 from palmette.runtime.worker.setup import Setup, StateDicts
@@ -141,7 +142,7 @@ class GradientAveraging(SyncActions):
 
     def __init__(self, program: Program, compute: Compute, coding: GradientCoding) -> None:
         self._compute, self._coding = compute, coding
-        self._apart = all(operation.what is not Kind.BACKWARD for operation in program.operations)
+        self._apart = all(operation.what not in GRADIENT_CALLS for operation in program.operations)
         self.iterations = 1
         """Of how many iterations the gradients are."""
         self._by_number = {(operation.number, operation.op): operation for operation in program.operations}
@@ -150,7 +151,8 @@ class GradientAveraging(SyncActions):
         self._own: ByLayer = {}
         pulls = [each for each in program.operations if (each.what, each.op) == (Kind.PULL, "send")]
         self._pulled = {number for each in pulls for number in self._trained(each)}
-        self._messages: ByLayer = {}
+        self._messages: dict[tuple[int, Piece | None], Tensor] = {}
+        self._sums, self._late = LayerPieces(), LayerPieces()
 
     def call(self, operation: ProgramOperation, values: Values) -> Any:
         """Average gradients, or update with averages."""
@@ -182,20 +184,28 @@ class GradientAveraging(SyncActions):
         numbers = self._trained(operation)
         found: dict[str, ByLayer] = {}
         if self._apart and all(map(self._compute.gradients.has, numbers)):  # no call says so
-            found["here"] = {number: self._compute.gradients.take_sum(number) for number in numbers}
+            found["here"] = self._here(operation)
         for need in operation.after:
             pushed = self._by_number.get((need, "receive"))
             if pushed is not None and pushed.channel is not None:
                 found[pushed.channel.sender] = values[need]
             elif "here" not in found:
-                found["here"] = {number: self._compute.gradients.take_sum(number) for number in numbers}
-        return {number: self._total(number, summed([each[number] for each in found.values()])) for number in numbers}
+                found["here"] = self._here(operation)
+        totals = {number: summed([each[number] for each in found.values()]) for number in numbers}
+        return {number: self._total(number, total, operation.piece) for number, total in totals.items()}
 
-    def _total(self, number: int, gradients: Tensor) -> Tensor:
+    def _here(self, operation: ProgramOperation) -> ByLayer:
+        """The sums of this node's gradients of an operation's layers, or a piece of them."""
+        take, piece = self._compute.gradients.take_sum, operation.piece
+        return {number: self._sums.take(number, piece, take) for number in self._trained(operation)}
+
+    def _total(self, number: int, gradients: Tensor, piece: Piece | None) -> Tensor:
         """The sum of a layer's gradients as all nodes get it; coded once, so that they get the same."""
-        total = self._coding.with_residual(number, gradients)
+        total = self._coding.with_residual(number, gradients) if piece is None else gradients
+        if piece is not None and (late := self._late.take_known(number, piece, self._coding.residual)) is not None:
+            total = total + late
         if number in self._pulled:
-            self._messages[number], total = self._coding.compress(number, total)
+            self._messages[number, piece], total = self._coding.compress(number, total)
         return total
 
     def _added(self, number: int) -> Tensor:
@@ -204,11 +214,12 @@ class GradientAveraging(SyncActions):
 
     def _averages(self, operation: ProgramOperation, values: Values) -> ByLayer:
         """The averages that an update or a pull comes after, for its own layers."""
-        known: ByLayer = {}
-        for need in operation.after:
+        known: dict[int, list[Tensor]] = {}
+        for need in sorted(operation.after):  # pieces in their order
             if self._results.get(need) in (Kind.AVERAGE, Kind.PULL):
-                known |= values[need]
-        return {number: known[number] for number in self._trained(operation) if number in known}
+                for number, value in values[need].items():
+                    known.setdefault(number, []).append(value)
+        return {number: flat(known[number]) for number in self._trained(operation) if number in known}
 
     def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """Gradients to be averaged, or averages to be returned; or a part of the norm of all, or all of it."""
@@ -216,20 +227,22 @@ class GradientAveraging(SyncActions):
             squares = self._squares(operation, values) if operation.what is Kind.SQUARES else 0.0
             return self._norms.message(squares, operation, values)
         if operation.what is Kind.PULL:
-            return pack(self._messages[number] for number in self._trained(operation))
+            return pack(self._messages[number, operation.piece] for number in self._trained(operation))
+        if operation.piece is not None:
+            return pack(self._sums.take(n, operation.piece, self._added) for n in self._trained(operation))
         return pack(self._coding.compress(number, self._added(number))[0] for number in self._trained(operation))
 
     def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of the gradients of an operation's layers, or of a norm."""
         if operation.what in NORM_MESSAGES:
             return NORM_BYTES
-        return self._coding.bytes_of(self._trained(operation))
+        return self._coding.bytes_of(self._trained(operation), operation.piece)
 
     def arrived(self, operation: ProgramOperation, message: Tensor) -> ByLayer | float:
         """The received gradients by layer, or a norm or its part."""
         if operation.what in NORM_MESSAGES:
             return arrived_number(message)
-        return self._coding.extract(self._trained(operation), message)
+        return self._coding.extract(self._trained(operation), message, operation.piece)
 
     def _trained(self, operation: ProgramOperation) -> list[int]:
         return self._compute.trained_layers(operation.layers)

@@ -10,6 +10,7 @@ checkpoint       what a run can resume from
 base_weights     what never changes in it, and is left out of checkpoints
 engine_loss      resumes from what workers have kept where the engine died
 evaluation       accuracy and loss on held-out data
+owners           evaluation where private data lives
 log              records what happens in a phase
 remaining_time   the estimated time of what is left of a run
 """

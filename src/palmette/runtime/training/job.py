@@ -57,7 +57,8 @@ class Job:
     when one of them is lost. Nodes keep samples of others in ``samples_folder``, each in a folder of its own; with
     ``keep_samples`` also beyond the end of the run. With ``real_hosts`` every node is a machine of its own;
     ``names`` are those by which it finds network and recipe. For ``patience_s`` workers keep their state where the
-    engine is gone. With ``full_trace``, every operation of the run is in its trace.
+    engine is gone. With ``full_trace``, every operation of the run is in its trace. With ``evaluates_at_owners``,
+    sources that own data evaluate on the part of it that is held out, and report sums alone.
     """
 
     plan: Plan
@@ -84,6 +85,7 @@ class Job:
     names: SetupNames = field(default_factory=lambda: SetupNames(model=UNNAMED))
     patience_s: float = 0.0
     full_trace: bool = False
+    evaluates_at_owners: bool = False
 
     @property
     def can_roll_back(self) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,6 +26,7 @@ from palmette.runtime.program import Program
 from palmette.runtime.sync.registry import WORKER_SIDES
 from palmette.runtime.training.engine_loss import kept_folder
 from palmette.runtime.training.job import Job
+from palmette.runtime.training.owners import evaluation_batch, owners_of
 from palmette.runtime.training.phase_length import phase_iterations
 from palmette.runtime.worker.actions import raw_dtype
 from palmette.runtime.worker.commands import (
@@ -36,7 +39,7 @@ from palmette.runtime.worker.commands import (
     TrustKept,
     VerifyKept,
 )
-from palmette.runtime.worker.setup import Setup, held_layers, unshared
+from palmette.runtime.worker.setup import OwnedData, Setup, held_layers, unshared
 from palmette.spec.cluster import Node
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, state, tied_weights
@@ -150,7 +153,15 @@ class SetupFactory:
             kept_state=kept_folder(self.job.folder.absolute() / "checkpoints") if self.job.keeps_state else None,
             store=self._store(node, name),
             names=replace(self.job.names, pruning=self.phase.pruning, side=self.side.side),
+            evaluation=self._evaluation(name),
         )
+
+    def _evaluation(self, name: str) -> OwnedData | None:
+        """What a node evaluates on itself, if it can."""
+        owned = owners_of(self.job, self.phase) if self.side.source is not None else {}
+        if name not in owned or not evaluation_batch(self.job, self.phase, name):
+            return None
+        return OwnedData(partial(copy.deepcopy, replace(self.carried.network, module=None)), owned[name])
 
     def _store(self, node: Node, name: str) -> SampleStore:
         most_bytes = None if node.storage_bytes is None else int(node.storage_bytes)
@@ -190,7 +201,8 @@ def _source(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> SampleSource:
     if not phase.sync_kind.common_batch:
         owned = by_tree(phase, phase_shards(phase, job.evaluator, job.epoch_data))
         roots = [part.root for part in parts]
-        return ShardedData(shares=dict(zip(roots, owned, strict=False)), data=known, **common)
+        used = {share.data: known[share.data] for own in owned for share in own}
+        return ShardedData(shares=dict(zip(roots, owned, strict=False)), data=used, **common)
     named = own_data(source_nodes(phase), cluster)
     if not named:
         everything = SourceGroup(range(len(phase.sources)), known[job.data.name].samples)

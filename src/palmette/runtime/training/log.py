@@ -132,10 +132,15 @@ class TrainingLog:
     def evaluated(self, at: int, found: Evaluation, **more: Any) -> None:
         """Record an evaluation after the iteration before ``at``."""
         number, epoch = self.position.numbers(at - 1)
-        self._journal.metric(
-            iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss, **found.metrics, **more
-        )
+        owners = {node: {"samples": each.samples, **_values(each)} for node, each in found.owners.items()}
+        told = {"owners": owners} if owners else {}
+        self._journal.metric(iteration=number, epoch=epoch, **_values(found), **told, **more)
         self._watch(ProgressUpdate(number + 1, self.position.iterations, epoch, found.loss, 0, 0.0, found))
+
+
+def _values(found: Evaluation) -> dict[str, float | None]:
+    """What was found, as it is written."""
+    return {"accuracy": found.accuracy, "loss": found.loss, **found.metrics}
 
 
 def _diverged(number: int, loss: float, job: Job) -> str:

@@ -31,6 +31,7 @@ from palmette.runtime.training.handover import Handover
 from palmette.runtime.training.job import EpochStatus, Job, ProgressUpdate, RemainingTime, RunOutcome
 from palmette.runtime.training.launch import SegmentState, launched, training_task
 from palmette.runtime.training.log import TrainingLog
+from palmette.runtime.training.owners import evaluated_at_owners, owners_of
 from palmette.runtime.training.remaining_time import remaining_s
 from palmette.runtime.training.segments import Segments
 from palmette.runtime.worker.commands import DeleteKept, KeptDeleted
@@ -190,7 +191,7 @@ class Training:
         self._estimate_remaining(number)
         side = sync_method(phase).engine_side(self._context(number, parts, crew))
         try:
-            self._go_through(side, number)
+            self._go_through(side, number, crew)
         except NodeLost as lost:
             self._rescue(side, lost)
             raise
@@ -222,7 +223,7 @@ class Training:
             seed=job.options.seed,
         )
 
-    def _go_through(self, side: EngineSide, number: int) -> None:
+    def _go_through(self, side: EngineSide, number: int, crew: Crew) -> None:
         where, saved_s, at = self._log.position, time.monotonic(), self._progress.phase_iteration
         while at < self.segments[number].iterations and not self._stopping:
             many = self.segments[number].iterations
@@ -240,7 +241,7 @@ class Training:
                 self._estimate_remaining(number, increased=True)
             if at == end or self._stopping or time.monotonic() - saved_s > CHECKPOINT_EVERY_S:
                 self._gather(side)
-                better = self._evaluate(number, at) if at == end else False
+                better = self._evaluate(number, at, crew) if at == end else False
                 self._save(best=better)
                 saved_s = time.monotonic()
 
@@ -304,9 +305,13 @@ class Training:
         load_state(self.network.layers, weights)
         self._segment_state = SegmentState(self.network, optimizer)
 
-    def _evaluate(self, number: int, at: int) -> bool:
-        """Evaluate the network on held-out data; returns whether it is the best so far."""
-        found = evaluate(self.network, self.job.data.held_out, self.job.objective, self.job.options)
+    def _evaluate(self, number: int, at: int, crew: Crew) -> bool:
+        """Evaluate the network on held-out data, where that lives; returns whether it is the best so far."""
+        job, phase = self.job, self.segments[number].phase
+        if owners_of(job, phase):
+            found = evaluated_at_owners(job, self.network, phase, crew)
+        else:
+            found = evaluate(self.network, job.data.held_out, job.objective, job.options)
         self.outcome.evaluation = found
         self._progress = replace(self._progress, losses=(*self._progress.losses, self._log.epoch_loss()))
         better = self._note_best(found)

@@ -54,9 +54,20 @@ class TimedTransport(Protocol):
     """A transport that knows when messages are due, however late this machine schedules its threads."""
 
     def send_due(
-        self, channel: Channel, message: Tensor, due_s: float, *, sized: bool = True, background: bool = False
+        self,
+        channel: Channel,
+        message: Tensor,
+        due_s: float,
+        *,
+        sized: bool = True,
+        background: bool = False,
+        until_left: bool = False,
     ) -> float:
-        """Send a message that was due to leave at ``due_s``; returns when it is due to arrive."""
+        """Send a message that was due to leave at ``due_s``; returns when it is due to arrive.
+
+        Not before that moment; or, ``until_left`` or in the background, as soon as it has left, so that another may
+        follow it.
+        """
         ...
 
     def receive_due(self, channel: Channel, size_bytes: int | None) -> Arrival:
@@ -71,7 +82,14 @@ class OnArrival:
         self._inner = inner
 
     def send_due(
-        self, channel: Channel, message: Tensor, due_s: float, *, sized: bool = True, background: bool = False
+        self,
+        channel: Channel,
+        message: Tensor,
+        due_s: float,
+        *,
+        sized: bool = True,
+        background: bool = False,
+        until_left: bool = False,
     ) -> float:
         """Send at once."""
         self._inner.send(channel, message, sized=sized, background=background)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,9 @@ _PATIENCE = dt.timedelta(days=7)
 class FileEndpoint:
     """An endpoint for workers that share a file; ``address`` is the node's own.
 
-    ``channels`` are those with a connection of their own; the others share one per pair of nodes. The connections of
-    those in the ``background`` are marked.
+    ``channels`` are those with a connection of their own; the others share one per pair of nodes, or that of another
+    channel, as ``leading`` says, where their messages leave behind its own. The connections of those in the
+    ``background`` are marked.
     """
 
     store: Path
@@ -48,6 +49,7 @@ class FileEndpoint:
     address: str = "127.0.0.1"
     channels: Sequence[Channel] = ()
     background: Collection[int] = ()
+    leading: Mapping[int, int] = field(default_factory=dict)
 
     def connect(self, node: str) -> Transport:
         """Connect this process, as ``node``, to all others; returns when all are connected."""
@@ -57,9 +59,12 @@ class FileEndpoint:
         shared = _Group(FileStore(str(self.store), len(self.nodes)), self.nodes, node, device)
         # All nodes connect them in the same order, to avoid a deadlock.
         own = {
-            channel.number: self._own(channel, node, device) for channel in sorted(self.channels) if node in channel[1:]
+            channel.number: self._own(channel, node, device)
+            for channel in sorted(self.channels)
+            if node in channel[1:] and channel.number not in self.leading
         }
-        return GlooTransport(shared, own)
+        following = {number: own[first] for number, first in self.leading.items() if first in own}
+        return GlooTransport(shared, own | following)
 
     def _own(self, channel: Channel, node: str, device: Any) -> _Group:
         store = FileStore(str(self.store.with_name(f"channel-{channel.number}")), 2)

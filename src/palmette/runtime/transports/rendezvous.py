@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from palmette.runtime.phase_programs import PhasePart, background_channels, channels_of
+from palmette.runtime.phase_programs import PhasePart, background_channels, channels_of, leading_channels
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.transports.gloo import FileEndpoint, StoreEndpoint
@@ -77,7 +77,9 @@ class FileRendezvous:
         assert site.folder is not None, "a file needs a folder"
         own = tuple(channel for channel in site.channels if node in channel[1:]) if site.apart else ()
         background = background_channels(site.parts)
-        endpoint = FileEndpoint(site.folder / "store", tuple(site.nodes), site.addresses[node], own, background)
+        leading = leading_channels(site.parts) if site.apart else {}
+        nodes, address = tuple(site.nodes), site.addresses[node]
+        endpoint = FileEndpoint(site.folder / "store", nodes, address, own, background, leading)
         return site.watched(node, endpoint, FolderAddressBook(site.folder))
 
     def close(self) -> None:

@@ -11,9 +11,12 @@ deliveries        both ends of a source's channel: which samples are sent, and w
 sample_transfers  the threads that carry samples, which may be ahead of the iterations
 bundles           the tensors that pass between instances: joined, divided, packed
 compute           forward, backward and update of a node's instances
+precision         automatic mixed precision
 weights           which weights of layers are trained, tied or shared
 gradients         gradients of weights, kept from backward to update
+layer_pieces      tensors of layers that are taken piece by piece
 saved_forward     what instances keep from forward to backward
+weight_half       a backward pass in two halves, of which the second waits
 recompute         blocks of layers that are computed again before their backward
 accumulation      gradients that accumulate on a node until they are exchanged
 gradient_coding   gradients of replicas on the wire, with error feedback
@@ -26,6 +29,7 @@ coroutine         a function that pauses to ask for a value
 dropout           masks that do not depend on which node computes what
 parameter_server  the weights of the whole network and their optimizer, for ``async``
 state             weights and optimizer state, as a worker starts with them and reports them
+owner_evaluation  the whole network on the held-out part of a node's own data
 replica_state     the optimizer states of several replicas in one dictionary
 rollback          a copy of the state before the current iteration
 kept_state        what workers leave on the disk when their engine is gone

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from palmette.cost.sizes import Run
-from palmette.cost.steps import SAMPLES, Kind
+from palmette.cost.steps import GRADIENT_CALLS, SAMPLES, Kind
 from palmette.runtime.data.base import SampleReader
 from palmette.runtime.data.kept_samples import SampleStore
 from palmette.runtime.data.labels import Labels
@@ -193,6 +193,8 @@ class TrainingActions:
                 return self._computes[k].recompute(k)
             case Kind.BACKWARD:
                 return self._segments.call(operation, values, lambda: self._backward(k, values))
+            case Kind.BACKWARD_INPUT | Kind.BACKWARD_WEIGHTS:
+                return self._half(operation, values)
             case Kind.COMBINE:
                 return self._segments.combined(operation, values)
             case Kind.DIVISOR:
@@ -227,6 +229,14 @@ class TrainingActions:
         divisor = self._divisors.known(values) if gradient is None else None
         return BackwardResult(*self._computes[k].backward(k, gradient, divisor))
 
+    def _half(self, operation: ProgramOperation, values: Values) -> BackwardResult | None:
+        """Execute half of a backward; there is no divisor to wait for where it falls into halves."""
+        k, compute = operation.instance, self._computes[operation.instance]
+        if operation.what is Kind.BACKWARD_WEIGHTS:
+            compute.backward_weights(k)
+            return None
+        return BackwardResult(*compute.backward_input(k, self._gradient(k, values)))
+
     def _fed_by_source(self, source: int, values: Values, iteration: int) -> InstanceInput:
         number = self._found.get((Kind.DATA, "receive", source))
         stored = self._owned[source].batch(iteration) if number is None else self._received(number, values, iteration)
@@ -257,11 +267,16 @@ class TrainingActions:
         into = self._phase.instances[child].into
         assert into is not None
         parent = self._index[into]
-        whole: Bundle = values[self._found[Kind.BACKWARD, "backward", parent]].gradient
+        whole: Bundle = values[self._gone_back(parent)].gradient
         fed = [*(self._phase.sources[s].samples for s in self._feeds[parent].sources)]
         fed += [self._many[other] for other in self._feeds[parent].instances]
         place = len(self._feeds[parent].sources) + self._feeds[parent].instances.index(child)
         return divided(whole, fed)[place]
+
+    def _gone_back(self, k: int) -> int:
+        """The call that ends with the gradient of an instance's input."""
+        places = [(kind, "backward", k) for kind in GRADIENT_CALLS]
+        return next(self._found[place] for place in places if place in self._found)
 
     def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """The bytes that a send carries."""
@@ -284,7 +299,9 @@ class TrainingActions:
                 raise AssertionError("samples travel by themselves, see deliveries")
             case Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR:
                 raise AssertionError(f"{operation.what.value} combines, it is no transfer")
-            case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
+            case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE) | (
+                Kind.BACKWARD_INPUT | Kind.BACKWARD_WEIGHTS
+            ):
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
@@ -310,7 +327,9 @@ class TrainingActions:
                 raise AssertionError("samples travel by themselves, see deliveries")
             case Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR:
                 raise AssertionError(f"{operation.what.value} combines, it is no transfer")
-            case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
+            case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE) | (
+                Kind.BACKWARD_INPUT | Kind.BACKWARD_WEIGHTS
+            ):
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
@@ -335,7 +354,9 @@ class TrainingActions:
                 raise AssertionError("samples travel by themselves, see deliveries")
             case Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR:
                 raise AssertionError(f"{operation.what.value} combines, it is no transfer")
-            case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
+            case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE) | (
+                Kind.BACKWARD_INPUT | Kind.BACKWARD_WEIGHTS
+            ):
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)

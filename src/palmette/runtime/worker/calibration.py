@@ -17,7 +17,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from palmette.cost.steps import Kind
+from palmette.cost.steps import GRADIENT_CALLS, Kind
 from palmette.runtime.options import Options, Precision
 from palmette.runtime.program import Program, ProgramOperation, samples_by_instance
 from palmette.runtime.worker.commands import Calibration
@@ -139,11 +139,14 @@ class _Calls:
             return lambda: compute.forward(k, [inputs], [labels], 0, call.layers)
         if call.what is Kind.RECOMPUTE:
             return lambda: compute.recompute(k)
-        if call.what is Kind.BACKWARD:
+        if call.what is Kind.BACKWARD_WEIGHTS:
+            return lambda: compute.backward_weights(k)
+        if call.what in GRADIENT_CALLS:
             gradient = None if instance.into is None else self._wire.after(instance.layers[1]).gradient.example(many)
-            return lambda: compute.backward(k, gradient)
+            back = compute.backward if call.what is Kind.BACKWARD else compute.backward_input
+            return lambda: back(k, gradient)
         numbers = compute.trained_layers(call.layers) if call.layers else None
-        if all(each.what is not Kind.BACKWARD for each in self._program.operations):  # an update apart
+        if all(each.what not in GRADIENT_CALLS for each in self._program.operations):  # an update apart
             compute.gradients.put(k, {n: list(map(torch.zeros_like, compute.trained(n))) for n in compute.updates(k)})
             return lambda: compute.update(k, iterations=self._options.accumulate)
         return lambda: compute.update(k, numbers=numbers)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from palmette.runtime.held_out import HeldOutSums
 from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.worker.executor import Pace
 
@@ -59,6 +60,17 @@ class GetState:
 
 
 @dataclass(frozen=True)
+class Evaluate:
+    """Evaluate the whole network on this node's own held-out data, so many samples at a time.
+
+    ``weights`` is the state that the node does not have itself, in the safetensors format.
+    """
+
+    weights: bytes = field(repr=False)
+    batch: int
+
+
+@dataclass(frozen=True)
 class Calibrate:
     """Calibrate: time the calls of a program on synthetic data, without changing the training state."""
 
@@ -75,7 +87,7 @@ class Stop:
     """Shut down."""
 
 
-Command = Execute | SetPace | GetState | Calibrate | VerifyKept | TrustKept | DeleteKept | Stop
+Command = Execute | SetPace | GetState | Evaluate | Calibrate | VerifyKept | TrustKept | DeleteKept | Stop
 
 
 @dataclass(frozen=True)
@@ -126,6 +138,13 @@ class StateReply:
 
 
 @dataclass(frozen=True)
+class EvaluationReply:
+    """What was found on the node's held-out data; the data stays where it is."""
+
+    sums: HeldOutSums
+
+
+@dataclass(frozen=True)
 class Calibration:
     """Seconds of each call without padding, by operation number.
 
@@ -159,7 +178,9 @@ class WorkerFailed:
     exhausted: bool = False
 
 
-Event = Ready | KeptVerified | KeptDeleted | WorkerAlive | IterationDone | StateReply | Calibrated | WorkerFailed
+Event = (Ready | KeptVerified | KeptDeleted | WorkerAlive) | (
+    IterationDone | StateReply | EvaluationReply | Calibrated | WorkerFailed
+)
 
 
 class EngineGone(Exception):

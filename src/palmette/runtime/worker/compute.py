@@ -16,22 +16,23 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from palmette.cost.replicas import held_numbers, updated_layers
 from palmette.cost.sizes import Run
 from palmette.runtime.data.batches import Indices
 from palmette.runtime.devices import to_device, usable_device
-from palmette.runtime.options import Options, Precision
+from palmette.runtime.options import Options
 from palmette.runtime.program import numbers_of, positions
 from palmette.runtime.worker.batch_norm import AskTotals, SharedNorms, alone, shared_norm_layers
 from palmette.runtime.worker.bundles import detached, joined_samples
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.worker.gradients import GradientStore, gradients_of
 from palmette.runtime.worker.optimizers import WeightUpdates
+from palmette.runtime.worker.precision import autocast, in_single_precision
 from palmette.runtime.worker.recompute import RecomputedBlock, RecomputedPass
 from palmette.runtime.worker.replica_state import unmarked
 from palmette.runtime.worker.saved_forward import BucketedPass, PartedPass, SavedForward
+from palmette.runtime.worker.weight_half import WeightHalf, input_half
 from palmette.runtime.worker.weights import shared_copy, tie, trainable_weights, trained_weights
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, as_bundle
@@ -41,8 +42,6 @@ from palmette.zoo.data.base import LabelTree
 from palmette.zoo.freezing import freeze
 from palmette.zoo.recipes.loss import LossTotal
 from palmette.zoo.recipes.objective import TrainingObjective
-
-AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Compute:
@@ -86,6 +85,7 @@ class Compute:
         self._kept: dict[int, SavedForward] = {}
         self._recomputed: dict[int, RecomputedPass] = {}
         self._bucketed: dict[int, BucketedPass] = {}
+        self._waiting: dict[int, WeightHalf] = {}
         self.gradients = self._store(self._own, self._trained, self.device)
         self._optimizers = {k: self._optimizer(k, options.span.first) for k in self._own}
         self._shared = shared_norm_layers(phase)
@@ -183,7 +183,7 @@ class Compute:
 
     def _through(self, k: int, run: Run, values: Any, draw: Draw, block: RecomputedBlock | None = None) -> Any:
         """Values through some layers of an instance."""
-        with Drawing(draw), self._precision():
+        with Drawing(draw), autocast(self.options.autocast, self.device.type):
             for number, module in enumerate(self._modules_of(k, run), run[0]):
                 with self._norms(k, number, block):
                     values = module(*as_bundle(values))
@@ -241,25 +241,13 @@ class Compute:
         divided by the divisor of the whole phase's batch: ``divisor``, where roots have found it together. Of an
         instance that has blocks, this is the backward of one: the first returns the loss, the last the gradient.
         """
-        kept, loss = self._kept.pop(k), 0.0
+        kept = self._kept.pop(k)
         made: PartedPass | None = self._recomputed.get(k, self._bucketed.get(k))
-        first, scale = self._phase.instances[k].layers[0], self.options.gradient_scale
         gradient = gradient if made is None or made.gradient is None else made.gradient
-        if gradient is None:
-            lost = kept.lost or self._lost(kept.outputs, kept.labels)
-            whole = self._divisor_of_batch(k, lost) if divisor is None else divisor or 1.0
-            total = lost.total
-            loss = total.item() / whole
-            outputs: Bundle = (total,)
-            gradient = (torch.full_like(total, scale / whole),)
-        else:
-            returned = as_bundle(kept.outputs)
-            outputs = tuple(itertools.compress(returned, self._flows_back(kept.run[1], returned)))
-        inputs = [tensor for tensor in kept.inputs if tensor.requires_grad]
-        weights = [weight for number in self._held_in(kept.run) for weight in self._trained[number]]
+        outputs, gradient, loss = self._ends(k, kept, gradient, divisor)
+        inputs, weights = self._starts(kept)
         gradients = gradients_of(outputs, gradient, [*inputs, *weights])
-        own, passed = gradients[len(inputs) :], tuple(gradients[: len(inputs)])
-        by_layer = self._by_layer(kept.run, own if scale == 1 else [each / scale for each in own])
+        by_layer, passed = self._by_layer(kept.run, gradients[len(inputs) :]), tuple(gradients[: len(inputs)])
         if made is not None:
             own_layers = {number: parts for number, parts in by_layer.items() if number <= self._phase.depth}
             made.add_gradients({number: parts for number, parts in by_layer.items() if number not in own_layers})
@@ -271,7 +259,36 @@ class Compute:
             self._bucketed.pop(k, None)
             by_layer = made.gradients
         self.gradients.put_own(k, by_layer)
-        return passed if first > 1 else None, loss
+        return passed if self._phase.instances[k].layers[0] > 1 else None, loss
+
+    def backward_input(self, k: int, gradient: Bundle | None, divisor: float | None = None) -> tuple[Bundle, float]:
+        """The first half of ``backward``, for an instance without blocks; the gradients of its weights wait."""
+        kept = self._kept.pop(k)
+        outputs, gradient, loss = self._ends(k, kept, gradient, divisor)
+        passed, self._waiting[k] = input_half(outputs, gradient, *self._starts(kept))
+        return tuple(passed), loss
+
+    def backward_weights(self, k: int) -> None:
+        """The second half: the gradients of an instance's weights."""
+        own = self._waiting.pop(k).gradients()
+        self.gradients.put_own(k, self._by_layer(self._phase.instances[k].layers, own))
+
+    def _ends(
+        self, k: int, kept: SavedForward, gradient: Bundle | None, divisor: float | None
+    ) -> tuple[Bundle, Bundle, float]:
+        """Where a backward pass begins, the gradients there, and the loss of a root (``gradient`` is None)."""
+        if gradient is not None:
+            returned = as_bundle(kept.outputs)
+            return tuple(itertools.compress(returned, self._flows_back(kept.run[1], returned))), gradient, 0.0
+        lost = kept.lost or self._lost(kept.outputs, kept.labels)
+        whole = self._divisor_of_batch(k, lost) if divisor is None else divisor or 1.0
+        scaled = torch.full_like(lost.total, self.options.gradient_scale / whole)
+        return (lost.total,), (scaled,), lost.total.item() / whole
+
+    def _starts(self, kept: SavedForward) -> tuple[list[Tensor], list[nn.Parameter]]:
+        """Where a backward pass ends: the inputs, and the weights that are trained."""
+        weights = [weight for number in self._held_in(kept.run) for weight in self._trained[number]]
+        return [tensor for tensor in kept.inputs if tensor.requires_grad], weights
 
     def _go_on(self, k: int, made: PartedPass, gradient: Bundle) -> None:
         """Get ready for the next part of a backward pass."""
@@ -286,7 +303,7 @@ class Compute:
     def _lost(self, outputs: Any, labels: LabelTree) -> LossTotal:
         """The sum of the losses of a root's samples, and what they count."""
         assert self._objective is not None, "a root has an objective"
-        with self._precision():
+        with autocast(self.options.autocast, self.device.type):
             outputs = in_single_precision(outputs) if self.options.autocast else outputs
             return self._objective.total(outputs, labels)
 
@@ -299,8 +316,9 @@ class Compute:
         return float(lost.divisor) / len(self._positions[k]) * self._phase.batch
 
     def _by_layer(self, run: Run, gradients: Sequence[Tensor]) -> dict[int, list[Tensor]]:
-        """The gradients of the weights of some layers, by layer and tie."""
-        rest = iter(gradients)
+        """The gradients of the weights of some layers, by layer and tie, without their scale."""
+        scale = self.options.gradient_scale
+        rest = iter(gradients if scale == 1 else [each / scale for each in gradients])
         learning = (number for number in self._held_in(run) if self._trained[number])
         return {number: list(itertools.islice(rest, len(self._trained[number]))) for number in learning}
 
@@ -361,36 +379,32 @@ class Compute:
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """The state of the optimizers by ``weight name/key``."""
-        state = {}
-        for k, optimizer in self._optimizers.items():
-            for number in self.updates(k):
-                for name, weight in self._named(number):
-                    for key, value in (optimizer.state_of(weight) if optimizer else {}).items():
-                        state[f"{name}/{key}"] = value
-        return state
+        return {
+            f"{name}/{key}": value
+            for name, weight, optimizer in self._updated()
+            for key, value in optimizer.state_of(weight).items()
+        }
 
     def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a state that ``optimizer_state`` returned; what is marked as others' is left out."""
-        state = unmarked(state)
+        by_weight: dict[str, dict[str, Tensor]] = {}
+        for path, value in unmarked(state).items():
+            name, _, key = path.rpartition("/")
+            by_weight.setdefault(name, {})[key] = value
+        for name, weight, optimizer in self._updated():
+            if name in by_weight:
+                optimizer.load(weight, by_weight[name])
+
+    def _updated(self) -> Iterator[tuple[str, nn.Parameter, WeightUpdates]]:
+        """The weights that are updated here, by each of their names, with their optimizers."""
         for k, optimizer in self._optimizers.items():
-            for number in self.updates(k):
-                for name, weight in self._named(number):
-                    keys = [key for key in state if key.rpartition("/")[0] == name]
-                    if keys and optimizer is not None:
-                        optimizer.load(weight, {key.rpartition("/")[2]: state[key] for key in keys})
+            if optimizer is not None:
+                for number in self.updates(k):
+                    for name, weight in self._named(number):
+                        yield name, weight, optimizer
 
     def _named(self, number: int) -> Iterator[tuple[str, nn.Parameter]]:
         """The trained weights of a layer or tie, with every name that they have in the layers here."""
         own = set(self._trained[number])
         for module in [self.layers[number]] if number in self.layers else self.layers.values():
             yield from ((name, weight) for name, weight in trainable_weights(module).items() if weight in own)
-
-    def _precision(self) -> AbstractContextManager[object]:
-        if self.options.autocast is None:
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=AUTOCAST[self.options.autocast])
-
-
-def in_single_precision(outputs: Any) -> Any:
-    """What a network returned, in float32 where it has floats."""
-    return pytree.tree_map(lambda each: each.float() if each.is_floating_point() else each, outputs)

@@ -1,5 +1,7 @@
 """Executes a program: the calls of each instance in one thread, every transfer and average in a thread of its own.
 
+Messages that leave one behind the other are sent in one thread.
+
 Transfers of samples, which may be ahead of the iterations, are those of ``sample_transfers``.
 
 An operation starts when those it comes after are done; so transfers overlap computation, and gradients are sent as soon
@@ -101,6 +103,7 @@ class Executor:
         self._finished = finished
         self.pace = Pace()
         self._whose = _whose(program)
+        self._followed = {each.behind for each in program.operations if each.behind is not None}
         self._after = _after(program)
         self._due_s: dict[int, float] = {}
         self._began_s = 0.0
@@ -246,7 +249,13 @@ class Executor:
         message = self._actions.message(operation, self._values, self._iteration)
         leaves_s = self._coded_by(operation, start, time.thread_time() - used)
         sized = self._actions.message_bytes(operation) is not None
-        due_s = self._transport.send_due(operation.channel, message, min(leaves_s, time.monotonic()), sized=sized)
+        due_s = self._transport.send_due(
+            operation.channel,
+            message,
+            min(leaves_s, time.monotonic()),
+            sized=sized,
+            until_left=operation.number in self._followed,
+        )
         self._note(operation, None, (start, time.monotonic(), due_s), message.numel())
 
     def _coded_by(self, operation: ProgramOperation, started_s: float, took_s: float) -> float:
@@ -271,7 +280,7 @@ class Executor:
         channel = None if operation.channel is None else operation.channel.number
         whose, (start, end, due_s) = self._whose[operation.number], span
         record = OperationRecord(
-            operation.number, operation.op, whose, channel, start, end, size, max(0.0, end - due_s)
+            operation.number, operation.said, whose, channel, start, end, size, max(0.0, end - due_s)
         )
         with self._lock:
             self._values.setdefault(operation.number, value)
@@ -292,17 +301,23 @@ class Executor:
 
 
 def _lanes(program: Program) -> list[list[ProgramOperation]]:
-    """Operations that run one after another in one thread: the calls of each instance; any other runs alone.
+    """Operations that run one after another in one thread: the calls of each instance, and messages that leave in turn.
 
-    Transfers of samples are not among them.
+    Any other runs alone. Transfers of samples are not among them.
     """
     calls: dict[int, list[ProgramOperation]] = {}
+    sent: dict[int, list[ProgramOperation]] = {}
     others = []
-    for operation in program.operations:
+    for operation in sorted(program.operations, key=lambda each: each.behind is not None):
         if operation.op in CALLS:
             calls.setdefault(operation.instance, []).append(operation)
+        elif operation.behind is not None:
+            sent[operation.behind].append(operation)
+            sent[operation.number] = sent[operation.behind]
         elif operation.what not in SAMPLES:
             others.append([operation])
+            if operation.op == "send":
+                sent[operation.number] = others[-1]
     return [*calls.values(), *others]
 
 

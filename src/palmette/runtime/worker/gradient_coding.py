@@ -18,6 +18,7 @@ from torch import Tensor
 from palmette.compress.codec import exchange_coder
 from palmette.compress.error_feedback import RESIDUAL, ErrorFeedback, saved_memories, saved_name
 from palmette.cost.replicas import holds_tie
+from palmette.cost.steps import Piece
 from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.messages import pack
 from palmette.spec.plan import Phase
@@ -43,6 +44,12 @@ class GradientCoding:
         added = [part if each is None else part + each.to(part) for (_, part), each in zip(parts, late, strict=True)]
         return torch.cat([each.reshape(-1) for each in added])
 
+    def residual(self, number: int) -> Tensor | None:
+        """What is still to be sent of a layer's earlier gradients; whoever takes it adds it to the next."""
+        zeros = torch.zeros(sum(weight.numel() for weight in self._compute.trained(number)), dtype=self._compute.dtype)
+        found = self.with_residual(number, zeros)
+        return None if found is zeros else found
+
     def compress(self, number: int, gradients: Tensor) -> tuple[Tensor, Tensor]:
         """The message of a layer's gradients, and the gradients that arrive."""
         if not self._lossy:
@@ -50,16 +57,17 @@ class GradientCoding:
         coded = [self._feedback.compress(name, part.cpu()) for name, part in self._split(number, gradients)]
         return torch.cat([message for message, _ in coded]), torch.cat([each.reshape(-1) for _, each in coded])
 
-    def extract(self, numbers: Sequence[int], message: Tensor) -> ByLayer:
-        """The gradients of layers in a message."""
+    def extract(self, numbers: Sequence[int], message: Tensor, piece: Piece | None = None) -> ByLayer:
+        """The gradients of layers, or a piece of them, in a message."""
         found: ByLayer = {}
-        for number, part in zip(numbers, torch.split(message, list(map(self._layer_bytes, numbers))), strict=True):
+        sizes = [self._layer_bytes(number, piece) for number in numbers]
+        for number, part in zip(numbers, torch.split(message, sizes), strict=True):
             found[number] = self._extracted(number, part) if self._lossy else part.view(self._compute.dtype)
         return found
 
-    def bytes_of(self, numbers: Sequence[int]) -> int:
-        """The length of the message for the gradients of layers."""
-        return sum(map(self._layer_bytes, numbers))
+    def bytes_of(self, numbers: Sequence[int], piece: Piece | None = None) -> int:
+        """The length of the message for the gradients of layers, or a piece of them."""
+        return sum(self._layer_bytes(number, piece) for number in numbers)
 
     def _extracted(self, number: int, message: Tensor) -> Tensor:
         coder, dtype, weights = self._feedback.coder, self._compute.dtype, self._compute.trained(number)
@@ -67,8 +75,11 @@ class GradientCoding:
         found = [coder.extract(part, tuple(w.shape), dtype) for part, w in zip(parts, weights, strict=True)]
         return torch.cat([each.reshape(-1) for each in found])
 
-    def _layer_bytes(self, number: int) -> int:
+    def _layer_bytes(self, number: int, piece: Piece | None) -> int:
         coder, dtype = self._feedback.coder, self._compute.dtype
+        if piece is not None:
+            begin, end = piece.span(sum(weight.numel() for weight in self._compute.trained(number)))
+            return (end - begin) * dtype.itemsize
         return sum(coder.bytes_of(tuple(weight.shape), dtype) for weight in self._compute.trained(number))
 
     def _split(self, number: int, gradients: Tensor) -> Sequence[tuple[str, Tensor]]:

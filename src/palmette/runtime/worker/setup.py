@@ -17,10 +17,19 @@ from palmette.runtime.program import Program, numbers_of
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.worker.executor import Actions
 from palmette.zoo.capture import TensorSpec, TiedWeight
+from palmette.zoo.models import Network
 from palmette.zoo.recipes.objective import TrainingObjective
 
 StateDicts = tuple[dict[str, Tensor], dict[str, Tensor]]
 """Weights and buffers, and their optimizer state, by name."""
+
+
+@dataclass(frozen=True)
+class OwnedData:
+    """The data that a node owns, by its name there, and what makes a copy of the whole network to evaluate on it."""
+
+    network: Callable[[], Network]
+    data: str
 
 
 class WorkerSide(Protocol):
@@ -74,6 +83,7 @@ class Setup:
     One that ``rests`` waits after each call until its share of the CPU covers it.
     ``profiled_precision`` is that of the profile's times. ``names`` are for engines that send no code.
     ``kept_state`` is the folder for the last states where the engine is gone, None where they are not kept.
+    ``evaluation`` is for a node that owns data to evaluate on.
     """
 
     node: str
@@ -101,6 +111,7 @@ class Setup:
     ties: Sequence[TiedWeight] = ()
     names: SetupNames | None = None
     kept_state: Path | None = None
+    evaluation: OwnedData | None = field(default=None, repr=False)
 
     @property
     def learning(self) -> dict[int, list[bool]]:

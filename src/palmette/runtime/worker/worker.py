@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from safetensors.torch import save as to_bytes
 
-from palmette.cost.steps import Kind
+from palmette.cost.steps import GRADIENT_CALLS
 from palmette.runtime.data.kept_samples import from_numbers, to_numbers
 from palmette.runtime.data.left_samples import delete_folder, delete_others
 from palmette.runtime.program import Program
@@ -23,6 +23,8 @@ from palmette.runtime.worker.commands import (
     ControlChannel,
     DeleteKept,
     EngineGone,
+    Evaluate,
+    EvaluationReply,
     Execute,
     GetState,
     IterationDone,
@@ -40,6 +42,7 @@ from palmette.runtime.worker.deliveries import SampleReceiver, SampleSender
 from palmette.runtime.worker.executor import Actions, Executor, IterationResult
 from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.kept_state import write_kept
+from palmette.runtime.worker.owner_evaluation import owner_sums
 from palmette.runtime.worker.setup import Setup, unshared
 
 
@@ -66,7 +69,7 @@ class Worker:
     def _add(self, number: int, program: Program) -> None:
         actions = self._side.actions(number, program)
         self._note_deliveries(program, actions)
-        backwards = [o.number for o in program.operations if o.what is Kind.BACKWARD and o.op == "backward"]
+        backwards = [o.number for o in program.operations if o.what in GRADIENT_CALLS]
         self._executors[number] = Executor(
             program, actions, self._transport, self._cpu, lambda result: self._finished(number, backwards, result)
         )
@@ -114,9 +117,13 @@ class Worker:
             raise
         self.close()
 
+    def stop(self) -> None:
+        """End after the current iteration, however many were asked for; from any thread."""
+        self._stopped = True
+
     def close(self) -> None:
         """End threads and connections."""
-        self._stopped = True
+        self.stop()
         for executor in self._executors.values():
             executor.close()
         self._transport.close()
@@ -148,6 +155,8 @@ class Worker:
                 if self._setup.store is not None:
                     delete_folder(self._setup.store.folder)
                 self._control.send(KeptDeleted())
+            case Evaluate():
+                self._control.send(EvaluationReply(owner_sums(self._setup, self._side, command)))
             case GetState():
                 weights, optimizer = self._side.state(command.layers, command.after)
                 self._control.send(StateReply(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))

@@ -38,7 +38,7 @@ def test_a_node_makes_its_key_and_gets_a_certificate_once(place: HubWorkers, tmp
     own = there.credentials("tablet")
     assert not place.keys.file("tablet", "key").exists(), "the key stays where it was made"
     assert place.keys.credentials("phone").objection(own.certificate, "tablet") is None
-    with pytest.raises(RunError, match="it was revoked"):
+    with pytest.raises(RunError, match="it was revoked, as a code is once it was used"):
         enrolled(read_invitation(code), Keys(tmp_path / "another"))
     with pytest.raises(InputError, match="has the certificate of tablet already"):
         enrolled(read_invitation(code), there)

@@ -19,6 +19,7 @@ from palmette.runtime.data.kept_samples import SampleStore
 from palmette.runtime.engines.hub import limits as module
 from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits, limited_cluster, within, worker_limits
 from palmette.runtime.worker.cpu_queue import CpuQueue
+from palmette.runtime.worker.executor import Executor
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load, validated
 from palmette.spec.plan import Plan
@@ -143,6 +144,28 @@ def test_a_worker_that_takes_too_much_memory_ends_the_run(
     monkeypatch.setattr(module, "_resident_bytes", lambda: next(taken))
     line = refused(runs, place, WorkerLimits(memory_bytes=2**29), capsys, code=1)
     assert "its worker takes 1024 MiB of memory, its owner allows 512 MiB" in line
+
+
+def test_a_worker_with_too_much_memory_gives_up_the_iterations_that_were_asked_for(
+    runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[int] = []
+    run = Executor.run
+
+    def slow(self: Executor, iteration: int) -> None:
+        ran.append(iteration)
+        time.sleep(0.5)
+        run(self, iteration)
+
+    monkeypatch.setattr(Executor, "run", slow)
+    monkeypatch.setattr("palmette.runtime.sync.step._BATCHED_S", 600.0)  # an epoch is asked for at once
+    monkeypatch.setattr(module, "_resident_bytes", lambda: 2**30 if len(ran) > 2 else 0)
+    line = refused(runs, place, WorkerLimits(memory_bytes=2**29), capsys, code=1)
+    assert "its worker takes 1024 MiB of memory, its owner allows 512 MiB" in line
+    by_then = len(ran)
+    place.workers["phone"].close()
+    place.join()
+    assert len(ran) <= by_then + 2
 
 
 def test_limits_of_workers_are_those_of_the_nodes() -> None:

@@ -12,8 +12,8 @@ from cryptography import x509
 
 from palmette.errors import RunError
 from palmette.runtime.engines.hub import dialler, renewal, server
+from palmette.runtime.engines.hub.open_hubs import open_hub
 from palmette.runtime.engines.hub.renewal import is_due, renew_hub, renewed_certificate, with_certificate
-from palmette.runtime.engines.hub.server import open_hub
 from palmette.runtime.transports.keys import credentials, folder
 from palmette.runtime.transports.keys.certificates import dns_name
 from palmette.runtime.transports.keys.folder import Keys

@@ -23,6 +23,7 @@ class RightTrainOptimum(EpochPlanner):
 
     name: ClassVar[str] = "righttrain-optimum"
     summary: ClassVar[str] = "the optimum of RightTrain's problem by branch and bound, for small cases"
+    exhaustive: ClassVar[bool] = True
 
     effort: float = field(
         default=1.0,

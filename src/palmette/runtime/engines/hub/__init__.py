@@ -6,6 +6,7 @@
 
 engine             which hub, and its workers, by what a user says
 server             the hub: a port where workers dial in, in a thread
+open_hubs          the hubs of this process
 worker_connection  the connection of a worker, as the engine sees it
 versions           which workers a hub understands
 renewal            certificates of workers renew themselves

@@ -41,7 +41,7 @@ from palmette.runtime.options import Options, TrainedIterations
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.worker.commands import KeptDeleted, StateReply
 from palmette.runtime.worker.kept_state import clear_kept, read_kept
-from palmette.runtime.worker.setup import Setup, WorkerSide
+from palmette.runtime.worker.setup import OwnedData, Setup, WorkerSide
 from palmette.zoo.adapters import split_adapters
 from palmette.zoo.capture import tied_weights
 from palmette.zoo.casting import cast_floats
@@ -115,7 +115,15 @@ class SetupBuilder:
             store=self._store(order),
             names=names,
             kept_state=None if order.kept is None else self._kept(order.kept, order.node, fresh=True),
+            evaluation=self._evaluation(order, options),
         )
+
+    def _evaluation(self, order: WorkOrder, options: Options) -> OwnedData | None:
+        """What this node may be asked to evaluate on: its own data, with a network that is made when it is asked."""
+        owned = _owned_data(order) if order.source is not None else set()
+        if len(owned) != 1:
+            return None
+        return OwnedData(partial(self._network, order, options), self._allowed.data_here(next(iter(owned))))
 
     def _store(self, order: WorkOrder) -> SampleStore:
         folder = run_folder(self._folder, order.samples) / file_name(order.node)

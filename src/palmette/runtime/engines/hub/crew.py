@@ -15,11 +15,14 @@ from palmette.runtime.engines.hub.server import HubServer
 from palmette.runtime.engines.hub.worker_connection import Said, WorkerConnection, worker_left
 from palmette.runtime.engines.probes import ProbeResult
 from palmette.runtime.engines.remote_crew import RemoteCrew
+from palmette.runtime.held_out import is_plausible
 from palmette.runtime.program import Program
 from palmette.runtime.transports.service import ProcessInitializer
 from palmette.runtime.worker.commands import (
     Calibrated,
     Command,
+    Evaluate,
+    EvaluationReply,
     Event,
     Execute,
     GetState,
@@ -28,6 +31,9 @@ from palmette.runtime.worker.commands import (
     Stop,
 )
 from palmette.runtime.worker.setup import Setup
+
+EVALUATES_SINCE = 2
+"""The first version of the protocol whose workers evaluate on their own data."""
 
 
 class HubCrew(RemoteCrew):
@@ -47,6 +53,7 @@ class HubCrew(RemoteCrew):
         self._shapes = {node: {n: _shapes(each) for n, each in setup.layers.items()} for node, setup in setups.items()}
         self._asked: dict[str, Shapes] = {}
         self._asked_iterations: dict[tuple[str, int], range] = {}
+        self._evaluating: set[str] = set()
         self._connections: dict[str, WorkerConnection] = {}
         self._seen_s: dict[str, float] = {}
         orders = {node: order_of(setup) for node, setup in setups.items()}
@@ -70,6 +77,10 @@ class HubCrew(RemoteCrew):
         """Send a command to a worker."""
         if isinstance(command, Execute):
             self._asked_iterations[node, command.program] = range(command.first, command.last + 1)
+        if isinstance(command, Evaluate):
+            if self._connections[node].introduction.protocol < EVALUATES_SINCE:
+                raise RunError(f"node {node}: its worker has an older version, which does not evaluate; update it")
+            self._evaluating.add(node)
         if isinstance(command, GetState):
             own = self._shapes[node]
             self._asked[node] = {name: shape for n in command.layers for name, shape in own.get(n, {}).items()}
@@ -122,6 +133,10 @@ class HubCrew(RemoteCrew):
             (node, event.program), range(0)
         ):
             raise RunError(f"node {node}: its worker reports iteration {event.iteration}, which it was not asked for")
+        if isinstance(event, EvaluationReply):
+            if node not in self._evaluating or not is_plausible(event.sums):
+                raise RunError(f"node {node}: its worker reports an evaluation that it was not asked for")
+            self._evaluating.discard(node)
         if isinstance(event, StateReply) and not _is_state(event, self._asked.pop(node, None)):
             raise RunError(f"node {node}: its worker sent other weights than those that it has")
 

@@ -90,9 +90,16 @@ class _RunControl:
     def __init__(self, run: str, send: Callable[[Event, str], None]) -> None:
         self.run, self._send = run, send
         self.commands: SimpleQueue[Command | None] = SimpleQueue()
+        self.worker: Worker | None = None
 
     def send(self, event: Event) -> None:
         self._send(event, self.run)
+
+    def stop(self, last: Command | None) -> None:
+        """Let the worker obey one more command, without what is left of several iterations at once."""
+        self.commands.put(last)
+        if self.worker is not None:
+            self.worker.stop()
 
     def receive(self) -> Command:
         command = self.commands.get()
@@ -210,11 +217,14 @@ class HubConnection:
             endpoint = ConnectionEndpoint(self._dialled, order.token, order.channels)
             setup = self._builder.built(order, endpoint)
             use_threads(setup.threads)
-            worker = Worker(setup, control)
+            control.worker = worker = Worker(setup, control)
             try:
                 worker.run()
-            except EngineGone:
+            except BaseException:  # its threads must not outlast it: the process goes on to the next run
                 worker.close()
+                raise
+        except EngineGone:
+            return
         except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
             control.send(failure(error))
 
@@ -232,7 +242,7 @@ class HubConnection:
                 self._builder.limits.refuse_memory()
             except RunError as error:
                 working[0].send(failure(error))
-                working[0].commands.put(Stop())
+                working[0].stop(Stop())
 
     def _measure(self, request: ProbeRequest, run: str) -> None:
         try:
@@ -247,7 +257,7 @@ class HubConnection:
         """Let the current run end; one that waits for others that will not come ends with its relay."""
         if self._working is not None:
             control, thread = self._working
-            control.commands.put(last)
+            control.stop(last)
             thread.join(_FAREWELL_S)
             self._working = None
 
@@ -323,6 +333,8 @@ class HubWorker:
         while self._in_time():
             try:
                 self._connection = HubConnection(self._access(), self._builder, self._probes)
+                if self._closing.is_set():  # before there was a connection that ``close`` could end
+                    return
                 self._connection.enlist(any_version=self._any_version)
                 self._told(f"connected to the hub at {self._connection.address} as node {self._connection.node}")
                 wait_s = FIRST_WAIT_S

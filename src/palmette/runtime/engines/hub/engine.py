@@ -14,10 +14,11 @@ from palmette.runtime.engines.crew import START_PATIENCE_S
 from palmette.runtime.engines.hub.crew import HubCrew
 from palmette.runtime.engines.hub.membership import HubMembership
 from palmette.runtime.engines.hub.messages import HUB, DeleteSamples, FetchKept
+from palmette.runtime.engines.hub.open_hubs import open_hub
 from palmette.runtime.engines.hub.orders import folder_id
 from palmette.runtime.engines.hub.prober import HubProber, ask_workers
 from palmette.runtime.engines.hub.relays import RelayRendezvous
-from palmette.runtime.engines.hub.server import HubServer, open_hub
+from palmette.runtime.engines.hub.server import HubServer
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.transports.rendezvous import Site
 from palmette.runtime.transports.service import RunningService, Service

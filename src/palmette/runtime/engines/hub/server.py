@@ -14,7 +14,6 @@ same node takes the place of the first, which is told so and ends.
 from __future__ import annotations
 
 import asyncio
-import atexit
 import threading
 import time
 from collections import deque
@@ -25,7 +24,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from palmette.errors import ArgumentFault, InputError, one_line
+from palmette.errors import InputError, one_line
 from palmette.runtime.engines.hub.codec import LONGEST_JSON, BadMessage, MessageParts
 from palmette.runtime.engines.hub.enrolment import answer_enrolment
 from palmette.runtime.engines.hub.messages import HUB, TO_ENGINE, Introduction, RenewalRequest, RenewedCertificate
@@ -53,7 +52,9 @@ _CHECK_EVERY_S = 2.0
 IDLE_SILENCE_S = 15.0
 RENEW_OWN_EVERY_S = 3600.0
 _FAREWELL_S = 1.0
+_LOOK_EVERY_S = 0.05
 _REMEMBERED_RUNS = 100
+_GRPC_CALL = "_schedule_rpc_coro"
 
 R = TypeVar("R")
 
@@ -347,12 +348,17 @@ class HubServer:
 
 
 async def _end_tasks() -> None:
-    """End what still runs here, such as a stream's handler: left suspended, it would wake up in a closed loop."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    if others:
-        await asyncio.wait(others, timeout=_PATIENCE_S)  # they end at once, but on a busy machine
+    """End what still runs here, such as a stream's handler: left suspended, it would wake up in a closed loop.
+
+    gRPC's task around a handler ends with it, and prints a traceback if it is cancelled before it has begun; one that
+    begins now starts another handler.
+    """
+    until_s = time.monotonic() + _PATIENCE_S  # they end at once, but on a busy machine
+    while (others := asyncio.all_tasks() - {asyncio.current_task()}) and time.monotonic() < until_s:
+        for task in others:
+            if getattr(task.get_coro(), "__name__", "") != _GRPC_CALL:
+                task.cancel()
+        await asyncio.wait(others, timeout=_LOOK_EVERY_S)
 
 
 async def _introduction(stream: AsyncIterator[bytes]) -> Introduction:
@@ -364,34 +370,3 @@ async def _introduction(stream: AsyncIterator[bytes]) -> Introduction:
     if not isinstance(said, Introduction):
         raise BadMessage(f"a worker begins with {type(said).__name__}; expected Introduction")
     return said
-
-
-_OPEN: dict[tuple[str, Path], HubServer] = {}
-_OPENING = threading.Lock()
-
-
-def open_hub(address: str, keys: Path, *, keeps_runs: bool = False) -> HubServer:
-    """The hub of this process at an address; it stays open for later runs, until the process ends.
-
-    Raises:
-        InputError: the address is not host:port, or the folder lacks the hub's own key.
-        RunError: the address cannot be used.
-    """
-    host, colon, port = address.rpartition(":")
-    if not (host and colon and port.isdecimal() and int(port) < 2**16):
-        raise InputError(ArgumentFault("listen", address, "expected host:port, such as 0.0.0.0:8443"))
-    key = address, keys.absolute()
-    with _OPENING:
-        if key not in _OPEN:
-            if not _OPEN:
-                atexit.register(close_hubs)
-            _OPEN[key] = HubServer(address, keys, keeps_runs=keeps_runs)
-        return _OPEN[key]
-
-
-def close_hubs() -> None:
-    """Close all hubs of this process."""
-    with _OPENING:
-        for hub in _OPEN.values():
-            hub.close()
-        _OPEN.clear()

@@ -13,7 +13,7 @@ from palmette.runtime.engines.hub.codec import BadMessage
 from palmette.runtime.engines.hub.messages import PROTOCOL, Introduction
 
 UNDERSTOOD = (PROTOCOL - 1, PROTOCOL)
-TESTED = ({"2.13"},)
+TESTED = ({"2.4", "2.13"},)  # tests/control/run/test_another_torch.py
 """Versions of torch that were tested together, without the number behind the second dot."""
 
 

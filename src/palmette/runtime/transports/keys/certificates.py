@@ -147,7 +147,8 @@ def objection(
     if now > certificate.not_valid_after_utc:
         return f"it expired on {_moment(certificate.not_valid_after_utc)}"
     if revoked.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
-        return "it was revoked"
+        used = ", as a code is once it was used" if role_of(certificate) == "invited" else ""
+        return f"it was revoked{used}"
     if dns_name(node) not in names_of(certificate):
         return f"it belongs to {common_name(certificate)}"
     if roles and role_of(certificate) not in roles:

@@ -188,10 +188,11 @@ class Hub:
         self._present[node] = context
         self._auth.note_join(node)
         leaving = asyncio.ensure_future(self._farewell(came, stream, context))
+        complete = asyncio.ensure_future(self._complete.wait())
         try:
             if len(self._present) == len(self._nodes):
                 self._complete.set()
-            await _first(asyncio.ensure_future(self._complete.wait()), leaving, self._lost)
+            await _first(complete, leaving, self._lost)
             if self._complete.is_set():
                 await context.write(welcome())
                 self._liveness.heard([node], time.monotonic())
@@ -204,6 +205,7 @@ class Hub:
                 self._lose(node, grpc.StatusCode.ABORTED)
             self._liveness.forget(node)
             leaving.cancel()
+            complete.cancel()  # others may never come
 
     async def _farewell(self, came: StreamOpening, stream: _Stream, context: _Context) -> bool:
         """Answer heartbeats until a worker leaves; returns whether it said farewell."""

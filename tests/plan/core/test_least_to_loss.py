@@ -1,4 +1,4 @@
-"""Windows for a loss: chosen by the time to the loss, and never behind those who train apart."""
+"""Windows and codecs for a loss: chosen by the time to the loss, and never behind those who train apart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import palmette as pt
 from palmette.plan.core.comparison import compare, planned
 from palmette.plan.core.strategy import Task
-from palmette.plan.core.windows import with_best_window
 from palmette.spec.cluster import Cluster
+from palmette.spec.codec_term import CodecTerm
 from palmette.spec.exchange import Exchange
 from palmette.spec.learning import Learning
 from palmette.spec.sync import OuterOptimizer
@@ -18,10 +18,21 @@ from tests.plan.problems import LITTLE, goal, link, node, profile
 from tests.plan.random_problems import random_world
 from tests.thorough import mostly_thorough
 
-KNOWN = {"epochs": (1.0, 20.0), "data": (0.25, 1.0), "replicas": (1.0, 4.0), "window": (1.0, 64.0)}
+KNOWN = {"epochs": (1.0, 20.0), "replicas": (1.0, 4.0), "window": (1.0, 64.0)}
 
 
-def curve(window: float | None, outer: OuterOptimizer | None = None) -> Learning:
+CODECS = (
+    CodecTerm(of="gradients", codec="int8", factor=1.1, error=0.02),
+    CodecTerm(of="differences", codec="int8", factor=1.1, error=0.02),
+)
+
+
+def curve(
+    window: float | None,
+    outer: OuterOptimizer | None = None,
+    codecs: tuple[CodecTerm, ...] = (),
+    least_data: float = 1.0,
+) -> Learning:
     return Learning(
         floor=0.0,
         scale=1.0,
@@ -30,7 +41,8 @@ def curve(window: float | None, outer: OuterOptimizer | None = None) -> Learning
         replica_exponent=0.01,
         window_exponent=window,
         outer=outer,
-        fitted_on=KNOWN,
+        codecs=codecs,
+        fitted_on=KNOWN | {"data": (least_data, 1.0)},
     )
 
 
@@ -53,7 +65,7 @@ def assert_not_behind(seed: int, learning: Learning) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_hybrid_is_never_behind_those_who_train_apart(seed: int) -> None:
-    assert_not_behind(seed, curve(0.02 * seed, OuterOptimizer() if seed == 1 else None))
+    assert_not_behind(seed, curve(0.02 * seed, OuterOptimizer() if seed == 1 else None, least_data=0.25))
 
 
 @pytest.mark.slow
@@ -82,16 +94,64 @@ def test_windows_travel_and_are_priced_as_was_asked() -> None:
     known, cluster = profile(one=1.0, two=1.0), Cluster(nodes=phones, links=(link("one", "two", 0.05),))
     goal_of_loss, codec = goal("time", loss=0.3), Exchange(codec="int8")
     asked = Task(profile=known, cluster=cluster, batch=16, goal=goal_of_loss, exchange=codec, overlap=True)
-    alone = planned("upload", asked, {"learning": curve(0.0)})
-    assert alone.phases[0].replicas == 1
-    made = with_best_window(alone, asked, curve(0.0), [])
+    made = planned("hybrid", asked, {"learning": curve(0.0, codecs=CODECS), "effort": LITTLE})
     (phase,) = made.phases
     assert phase.sync_kind.averages_weights
     assert phase.replicas == 2
     assert (phase.exchange, phase.overlap) == (codec, False)
     assert made.estimate is not None
     assert pt.estimate(made, profile=known, cluster=cluster).total_s == made.estimate.total_s
-    assert any("differences travel as int8; what that costs in loss is unknown" in w for w in made.estimate.warnings)
+    assert made.decision["codecs"] == [{"of": "differences", "codec": "int8", "factor": 1.1, "error": 0.02}]
+    assert "differences as int8: the learning curve has × 1.1 (± 2.0%) of the loss above its floor" in str(
+        made.estimate.warnings
+    )
+
+
+def slow_phones(**more: object) -> Task:
+    """Two phones with private data, and a link so slow that an exchange takes longer than all else."""
+    phones = {name: node("device", samples=320, private=True) for name in ("one", "two")}
+    cluster = Cluster(nodes=phones, links=(link("one", "two", 0.002),))
+    known = profile(one=1.0, two=1.0)
+    return Task(profile=known, cluster=cluster, batch=16, goal=goal("time", loss=0.3), **more)  # type: ignore[arg-type]
+
+
+def test_codecs_are_chosen_where_they_are_allowed_and_known() -> None:
+    known = {"learning": curve(None, codecs=CODECS), "effort": LITTLE}
+    plain, coded = (planned("hybrid", slow_phones(), {**known, "lossy": lossy}) for lossy in (False, True))
+    assert not plain.phases[0].exchange.kind.lossy
+    assert coded.phases[0].exchange.codec == "int8"
+    assert coded.phases[0].sync == "step"
+    assert coded.decision["window"]["exchange"] == "int8"
+    assert plain.estimate is not None
+    assert coded.estimate is not None
+    assert coded.estimate.total_s is not None
+    assert plain.estimate.total_s is not None
+    assert coded.estimate.total_s < plain.estimate.total_s
+    assert coded.estimate.epochs > plain.estimate.epochs  # type: ignore[operator]
+    assert "outputs as int8: no run of the learning curve tells" in coded.decision["left_out"]
+
+
+def test_codecs_and_windows_are_chosen_together() -> None:
+    made = planned("hybrid", slow_phones(), {"learning": curve(0.01, codecs=CODECS), "effort": LITTLE, "lossy": True})
+    (phase,) = made.phases
+    assert phase.sync_kind.averages_weights
+    assert phase.exchange.codec == "int8"
+
+
+def test_a_codec_that_costs_too_many_epochs_is_not_chosen() -> None:
+    dear = tuple(term.model_copy(update={"factor": 9.0}) for term in CODECS)
+    made = planned("hybrid", slow_phones(), {"learning": curve(None, codecs=dear), "effort": LITTLE, "lossy": True})
+    assert not made.phases[0].exchange.kind.lossy
+
+
+def test_a_codec_that_no_run_tried_is_refused() -> None:
+    asked = slow_phones(exchange=Exchange(codec="topk"))
+    known = curve(0.1, least_data=0.25)
+    found = compare(asked, {"learning": known, "effort": LITTLE}, ["local-sgd", "hybrid", "righttrain"])
+    assert found.plans == []
+    for name, of in (("local-sgd", "differences"), ("righttrain", "gradients")):
+        assert str(found.skipped[name]).startswith(f"learning: {of} as topk:0.01: no run of this curve varied that")
+    assert str(found.skipped["local-sgd"]).endswith("--exchange-codecs topk:0.01 --windows 1,10 makes them")
 
 
 def test_a_plan_of_hybrid_trains_until_the_loss_where_a_curve_is_given() -> None:
@@ -119,3 +179,18 @@ def test_a_curve_that_knows_no_windows_leaves_those_who_train_apart_out() -> Non
 def test_a_curve_of_another_outer_optimizer_says_so() -> None:
     found = compare(task(2), {"learning": curve(0.1), "effort": LITTLE}, ["diloco"])
     assert "whose replicas train apart have no outer optimizer" in str(found.skipped["diloco"])
+
+
+def test_less_data_is_taken_where_the_curve_says_that_it_is_enough_and_that_is_told() -> None:
+    few, all_ = (
+        planned("hybrid", slow_phones(), {"learning": curve(None, least_data=least), "effort": LITTLE})
+        for least in (0.25, 1.0)
+    )
+    assert few.estimate is not None
+    assert all_.estimate is not None
+    assert few.estimate.total_s is not None
+    assert all_.estimate.total_s is not None
+    assert few.estimate.total_s < all_.estimate.total_s
+    assert 0.25 <= few.decision["data_fraction"] < 1
+    assert "of the data, which is enough for the loss" in few.estimate.warnings[-1]
+    assert "data_fraction" not in all_.decision

@@ -1,0 +1,42 @@
+"""A replay in one process learns what a real run learns, and sends as many bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import palmette as pt
+from benchmarks.talk_less.kept_rows import KeptRows
+from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, plan
+from benchmarks.talk_less.replay import replayed
+from benchmarks.talk_less.running import learnt
+from benchmarks.talk_less.tasks import text
+
+ITERATIONS = 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["step", "step, lowrank:2", "every 10", "diloco 50, int8", "federated"])
+def test_a_replay_learns_what_a_real_run_learns(name: str) -> None:
+    task = text(len(DEVICES) * SAMPLES * ITERATIONS)
+    profile = pt.profile(task.recipe(ITERATIONS), cluster=cluster(5.0, len(task.train)))
+    made = plan(profile.model, len(profile.layers), methods()[name])
+    real, replay = learnt(task, made, profile, ITERATIONS), replayed(task, made.phases[0], ITERATIONS)
+    assert [at for at, _ in replay["evaluations"]] == [at for at, _ in real["evaluations"]]
+    for (_, one), (_, other) in zip(replay["evaluations"], real["evaluations"], strict=True):
+        assert one == pytest.approx(other, abs=2e-4)  # written with four digits
+    assert replay["bytes_an_iteration"] == pytest.approx(real["bytes_an_iteration"], rel=1e-12)
+
+
+def test_what_was_trained_is_kept_by_setting_and_method(tmp_path: Path) -> None:
+    path, made = tmp_path / "rows.json", []
+
+    def row(name: str, setting: tuple[object, ...]) -> dict[str, object]:
+        return KeptRows(path, setting).row(name, lambda: made.append(name) or {"of": name})
+
+    for _ in range(2):
+        assert row("step", ("text", 100)) == {"of": "step"}
+        assert row("diloco", ("text", 100)) == {"of": "diloco"}
+    assert row("step", ("text", 200)) == {"of": "step"}
+    assert made == ["step", "diloco", "step"]
