@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 from palmette.errors import InputError
 from palmette.zoo.capture import LayerChain, state
 from palmette.zoo.models import in_dtype, load_network
+from tests.runtime import length_recipes
 
 OWN = """
 import torch
@@ -237,3 +239,14 @@ def test_a_network_that_casts_to_the_dtype_of_its_weights_runs_in_another():
     x = torch.rand(3, 4, dtype=torch.float64)
     assert torch.equal(LayerChain(layer.module for layer in network.layers)(x), module.double()(x))
     assert len(network.layers) == 2
+
+
+def test_threads_that_load_networks_at_once_get_the_same_ones():
+    def loaded(_: int):
+        return load_network(f"{length_recipes.__name__}:recurrent", seed=3)
+
+    with ThreadPoolExecutor(4) as threads:
+        networks = list(threads.map(loaded, range(12)))
+    assert {network.dtype for network in networks} == {torch.long}
+    first, *others = [state(network.layers) for network in networks]
+    assert all(torch.equal(first[name], other[name]) for other in others for name in first)

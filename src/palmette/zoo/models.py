@@ -24,6 +24,7 @@ from palmette.errors import Fault, InputError, expected_name
 from palmette.zoo.adapters import Adapters, add_adapters, same_adapters, split_adapters
 from palmette.zoo.capture import LayerChain, NetworkLayer, TensorSpec, as_bundle, cut
 from palmette.zoo.capture.bundle import Bundle, Example, ModuleInput, module_input
+from palmette.zoo.capture.trial_runs import one_at_a_time
 from palmette.zoo.capture.wrapper import ModuleWrapper, describe_error
 from palmette.zoo.casting import cast_floats
 from palmette.zoo.data.collated import recipe_sources
@@ -148,7 +149,7 @@ def seeded(seed: int | None) -> Iterator[None]:
     if seed is None:
         yield
         return
-    with torch.random.fork_rng(devices=[]):
+    with one_at_a_time, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 

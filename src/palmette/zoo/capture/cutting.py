@@ -9,7 +9,6 @@ parts of the batch cannot run apart.
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from palmette.zoo.capture.tracing import TraceMethod, trace, trace_export, trace
 from palmette.zoo.capture.trial_runs import (
     RunResult,
     is_batched_structure,
+    one_at_a_time,
     preserve_state,
     random_rows,
     rows_are_independent,
@@ -41,8 +41,6 @@ from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, WholeModule
 from palmette.zoo.lengths import VaryingAxis
 
 MODES = (True, False)
-# Torch's tracers change nn.Module itself for as long as they run, in all threads.
-_one_at_a_time = threading.RLock()
 
 
 def cut(module: nn.Module, example: Example, varying: Sequence[VaryingAxis] = ()) -> tuple[NetworkLayer, ...]:
@@ -59,7 +57,7 @@ def cut(module: nn.Module, example: Example, varying: Sequence[VaryingAxis] = ()
     given = module_input(example, varying)
     try:
         require_all_inputs(module, given)
-        with _one_at_a_time, without_cache(module):
+        with one_at_a_time, without_cache(module):
             finish_lazy(module, given)
             refuse_complex_weights(module)
             with preserve_state(module):

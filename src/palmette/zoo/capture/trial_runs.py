@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from palmette.zoo.batch_norms import BatchNormRecorder
 from palmette.zoo.capture.bundle import Bundle, as_bundle
 
 TRIAL_ROWS = 16
+one_at_a_time = threading.RLock()
+"""Held by whoever builds, tries or traces a module: all threads share torch's random state and warnings' filters, and
+its tracers change ``nn.Module`` itself for as long as they run."""
 
 
 @contextmanager
@@ -31,7 +35,7 @@ def preserve_state(module: nn.Module) -> Iterator[None]:
     hooks = [(registry, set(registry)) for inner in modules for registry in _hook_registries(inner)]
     before = [(inner, dict(vars(inner)), dict(inner._buffers)) for inner in modules]
     contents = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+    with one_at_a_time, torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield
