@@ -14,6 +14,7 @@ keep. Both compute the same sums in the same order, so that what they keep never
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable, Sequence
 
 import torch
@@ -28,37 +29,44 @@ Samples = Sequence[Hashable | None]
 
 
 class DeltaCoding:
-    """One end of a channel, with the last output of each sample.
+    """One end of a channel, with the last output of each of at most ``capacity`` samples.
 
-    Threads may code different samples at once.
+    Threads may code different samples at once. Memory is taken as samples come.
     """
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: Codec, capacity: int) -> None:
         first = CODEC_KINDS[codec].first
         assert first is not None, f"{codec} keeps nothing"
-        self.first, self.later = CODERS[first], CODERS[codec]
-        self.kept: dict[Hashable, Tensor] = {}
+        self.first, self.later, self._capacity = CODERS[first], CODERS[codec], capacity
+        self._rows: Tensor | None = None
+        self._places: dict[Hashable, int] = {}
+        self._lock = threading.Lock()
 
     def of(self, samples: Samples) -> DeltaCoder:
         """The coder of a batch of these samples."""
         return DeltaCoder(self, samples)
 
-    def divided(self, samples: Samples, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
-        """The places of samples that are new, or of another shape than before, and of the others."""
-        places: tuple[list[int], list[int]] = [], []
-        for place, sample in enumerate(samples):
-            known = None if sample is None else self.kept.get(sample)
-            places[known is not None and known.shape == shape[1:]].append(place)
-        return places
+    def __contains__(self, sample: Hashable | None) -> bool:
+        return sample is not None and sample in self._places
+
+    def last(self, samples: Samples) -> Tensor:
+        """What is kept of samples."""
+        assert self._rows is not None, "nothing is kept yet"
+        return self._rows.index_select(0, torch.tensor([self._places[sample] for sample in samples]))
 
     def keep(self, samples: Samples, values: Tensor) -> None:
-        """Keep what has arrived of samples; in place, so that no batch stays in memory for one of its samples."""
-        for sample, value in zip(samples, values, strict=True):
-            known = None if sample is None else self.kept.get(sample)
-            if known is not None and known.shape == value.shape:
-                known.copy_(value)
-            elif sample is not None:
-                self.kept[sample] = value.clone()
+        """Keep what has arrived of samples."""
+        own = [row for row, sample in enumerate(samples) if sample is not None]
+        with self._lock:
+            if self._rows is None:  # its pages are taken when they are written to
+                self._rows = torch.empty((self._capacity, *values.shape[1:]), dtype=values.dtype)
+            places = [self._places.setdefault(samples[row], len(self._places)) for row in own]
+        self._rows.index_copy_(0, torch.tensor(places, dtype=torch.int64), rows(values, own))
+
+
+def rows(values: Tensor, places: Sequence[int]) -> Tensor:
+    """Rows of a tensor, in ascending order; itself where that is all of them."""
+    return values if len(places) == len(values) else values.index_select(0, torch.tensor(places, dtype=torch.int64))
 
 
 class DeltaCoder:
@@ -66,41 +74,43 @@ class DeltaCoder:
 
     def __init__(self, coding: DeltaCoding, samples: Samples) -> None:
         self._coding, self._samples = coding, samples
+        self._new = [row for row, sample in enumerate(samples) if sample not in coding]
+        self._known = [row for row, sample in enumerate(samples) if sample in coding]
 
     def compress(self, values: Tensor, _memory: Memory) -> Tensor:
         """The bytes of the new samples, then of the others' differences; what arrives is kept."""
-        shape, dtype = tuple(values.shape), values.dtype
-        new, known = self._coding.divided(self._samples, shape)
         parts = [torch.empty(0, dtype=torch.uint8)]
-        if new:
-            parts.append(self._coding.first.compress(values[new], {}))
-        if known:
-            parts.append(self._coding.later.compress(values[known] - self._last(known), {}))
+        if self._new:
+            parts.append(self._coding.first.compress(rows(values, self._new), {}))
+        if self._known:
+            parts.append(self._coding.later.compress(rows(values, self._known) - self._last(), {}))
         message = torch.cat(parts)
-        self.extract(message, shape, dtype)
+        self.extract(message, tuple(values.shape), values.dtype)
         return message
 
     def extract(self, message: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """The outputs as they arrive, which are kept."""
-        new, known = self._coding.divided(self._samples, shape)
-        size, values = self._first_bytes(len(new), shape, dtype), torch.empty(shape, dtype=dtype)
-        if new:
-            values[new] = self._coding.first.extract(message[:size], (len(new), *shape[1:]), dtype)
-        if known:
-            change = self._coding.later.extract(message[size:], (len(known), *shape[1:]), dtype)
-            values[known] = self._last(known) + change
+        first_bytes, parts = self._first_bytes(shape, dtype), list[Tensor]()
+        if self._new:
+            parts.append(self._coding.first.extract(message[:first_bytes], (len(self._new), *shape[1:]), dtype))
+        if self._known:
+            change = self._coding.later.extract(message[first_bytes:], (len(self._known), *shape[1:]), dtype)
+            parts.append(change.add_(self._last()))
+        values = parts[0]
+        if len(parts) > 1:
+            values = torch.empty(shape, dtype=dtype)
+            values.index_copy_(0, torch.tensor([*self._new, *self._known]), torch.cat(parts))
         self._coding.keep(self._samples, values)
         return values
 
     def bytes_of(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
         """Those of the new samples, and those of the others' differences."""
-        new, known = self._coding.divided(self._samples, shape)
-        later = self._coding.later.bytes_of((len(known), *shape[1:]), dtype) if known else 0
-        return self._first_bytes(len(new), shape, dtype) + later
+        known = self._coding.later.bytes_of((len(self._known), *shape[1:]), dtype) if self._known else 0
+        return self._first_bytes(shape, dtype) + known
 
-    def _first_bytes(self, new: int, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        return self._coding.first.bytes_of((new, *shape[1:]), dtype) if new else 0
+    def _first_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        return self._coding.first.bytes_of((len(self._new), *shape[1:]), dtype) if self._new else 0
 
-    def _last(self, places: Sequence[int]) -> Tensor:
-        """What is kept of the samples at these places."""
-        return torch.stack([self._coding.kept[self._samples[place]] for place in places])
+    def _last(self) -> Tensor:
+        """What is kept of the samples that are not new."""
+        return self._coding.last([self._samples[row] for row in self._known])

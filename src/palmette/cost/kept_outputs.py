@@ -20,8 +20,8 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.plan import Phase
 
-KEPT_OUTPUT_BYTES = 800
-"""What a kept output takes beside its own numbers: a tensor, its place in memory, and its entry in a dictionary."""
+KEPT_OUTPUT_BYTES = 300
+"""What a kept output takes beside its own numbers: its name, and where it is, in a dictionary that grows."""
 
 
 class OutputChannel(NamedTuple):

@@ -17,6 +17,7 @@ from palmette.cost.kept_outputs import OutputChannel, keeping_channels
 from palmette.cost.operations import sources_by_instance
 from palmette.runtime.data.base import SampleReader
 from palmette.runtime.worker.bundles import BundleFormat
+from palmette.spec.codec import Codec
 from palmette.spec.plan import Phase
 
 
@@ -40,11 +41,15 @@ class KeptOutputs:
             return plain
         channel, samples = self._channels[k], self._named(k, iteration)
         return [
-            self._codings.setdefault((channel, place), DeltaCoding(codec)).of(samples)
-            if spec.dtype.is_floating_point
-            else plain[place]
+            self._coding(channel, place, codec).of(samples) if spec.dtype.is_floating_point else plain[place]
             for place, spec in enumerate(form.specs)
         ]
+
+    def _coding(self, channel: OutputChannel, place: int, codec: Codec) -> DeltaCoding:
+        """What is kept of one of the tensors of a channel's outputs."""
+        owners = {self._phase.sources[source].node: source for source in channel.sources}
+        most = sum(self._samples.size(source) for source in owners.values())
+        return self._codings.setdefault((channel, place), DeltaCoding(codec, most))
 
     def _named(self, k: int, iteration: int) -> list[Hashable | None]:
         """The samples of an instance by their names; None for one that its channel has already in this iteration."""
