@@ -20,7 +20,7 @@ from palmette.spec.codec import CODEC_KINDS, Codec
 from palmette.spec.exchange import EXCHANGE_KINDS, Exchange, ExchangeCodec
 
 CODERS: dict[Codec, Coder] = {"none": PlainCoder(), "int8": Int8Coder(), "int4": Int4Coder(), "int4-delta": Int4Coder()}
-"""Of a codec that keeps outputs it is that of differences (``delta_coding``)."""
+"""Of a codec that keeps outputs it is that of deltas (``delta_coding``)."""
 assert CODERS.keys() == CODEC_KINDS.keys(), "every codec of outputs has a coder"
 
 EXCHANGE_CODERS: dict[ExchangeCodec, Callable[[Exchange], Coder]] = {

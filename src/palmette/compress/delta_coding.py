@@ -8,7 +8,7 @@ four bits for the difference, where that of four bits for the output itself stay
 Models over Slow Networks using Activation Quantization with Guarantees, 2022: AQ-SGD). A sample that the other end has
 had none of travels by itself, with another codec.
 
-A message has the new samples first, then the differences of the others; which are which both ends know by what they
+A message has the new samples first, then the deltas of the others; which are which both ends know by what they
 keep. Both compute the same sums in the same order, so that what they keep never differs.
 """
 
@@ -78,7 +78,7 @@ class DeltaCoder:
         self._known = [row for row, sample in enumerate(samples) if sample in coding]
 
     def compress(self, values: Tensor, _memory: Memory) -> Tensor:
-        """The bytes of the new samples, then of the others' differences; what arrives is kept."""
+        """The bytes of the new samples, then of the others' deltas; what arrives is kept."""
         parts = [torch.empty(0, dtype=torch.uint8)]
         if self._new:
             parts.append(self._coding.first.compress(rows(values, self._new), {}))
@@ -104,7 +104,7 @@ class DeltaCoder:
         return values
 
     def bytes_of(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """Those of the new samples, and those of the others' differences."""
+        """Those of the new samples, and those of the others' deltas."""
         known = self._coding.later.bytes_of((len(self._known), *shape[1:]), dtype) if self._known else 0
         return self._first_bytes(shape, dtype) + known
 

@@ -1,4 +1,4 @@
-"""Outputs that both ends of a channel keep, so that later ones travel as differences: how many, and how large they are.
+"""Outputs that both ends of a channel keep, so that later ones travel as deltas: how many, and how large they are.
 
 A channel leads from one node to another, with the outputs of one layer, within a tree; several instances, as those of
 microbatches, may share it. What is kept of a sample belongs to the channel. In the first pass over the data every

@@ -39,8 +39,8 @@ class CodecKind:
     returning: Codec | None = None
     """How the gradient of an output returns; None for the same way."""
     first: Codec | None = None
-    """How the output of a sample travels that the receiver has had none of; later ones travel as differences to the
-    last, which both ends keep. None where nothing is kept."""
+    """How the output of a sample travels that the receiver has had none of; later ones travel as deltas to the last,
+    which both ends keep. None where nothing is kept."""
     on_request: bool = False
     """Whether only plans that name it use it: strategies do not choose it."""
     counts_labels: bool = False
@@ -67,18 +67,19 @@ CODEC_KINDS: dict[Codec, CodecKind] = {
     "none": CodecKind(),
     "int8": CodecKind(lossy=True, coded_bits=8, has_scales=True, counts_labels=True),
     "int4": CodecKind(lossy=True, coded_bits=4, block=64, counts_labels=True, returning="int8", on_request=True),
-    "int4-delta": CodecKind(
-        lossy=True, coded_bits=4, block=64, counts_labels=True, returning="int8", first="int8", on_request=True
-    ),
+    "int4-delta": CodecKind(lossy=True, coded_bits=4, block=64, counts_labels=True, returning="int8", first="int8"),
 }
 assert set(CODEC_KINDS) == set(get_args(Codec))
 
 PLAIN: Codec = "none"
 """Numbers as they are."""
 SMALLEST: Codec = min(
-    (name for name, kind in CODEC_KINDS.items() if not kind.on_request), key=lambda name: CODEC_KINDS[name].ratio
+    (name for name, kind in CODEC_KINDS.items() if not kind.on_request and not kind.keeps),
+    key=lambda name: CODEC_KINDS[name].ratio,
 )
-"""The codec with the smallest messages of those that strategies choose."""
+"""The codec with the smallest messages of those that strategies choose and that keep nothing."""
+DELTAS: Codec = "int4-delta"
+"""The codec of outputs as deltas to kept ones."""
 
 
 def known_codec(text: str) -> Codec:

@@ -122,7 +122,8 @@ class TrainingActions:
         self._phase = program.phase
         self._feeds = feeds(self._phase)
         self._many = samples_by_instance(self._phase)
-        self._labels, self._outputs = Labels(self._phase), KeptOutputs(self._phase, samples)
+        self._labels = Labels(self._phase)
+        self._outputs = KeptOutputs(self._phase, samples, vary=wire.vary)
         self._found = {_where(operation): operation.number for operation in program.operations}
         self._segments = PartialCalls(computes)
         self._divisors = DivisorExchange(program, computes)

@@ -1,10 +1,11 @@
-"""Outputs that both ends of a channel keep by sample, so that later ones travel as differences (``delta_coding``).
+"""Outputs that both ends of a channel keep by sample, so that later ones travel as deltas (``delta_coding``).
 
 Both ends know which samples an iteration takes, so they name them alike without a message: by the node that owns them
 and their number there. A sample that is in the batches of a channel twice in one iteration is coded by its first place
 alone; so each is kept once an iteration, whatever order messages come in.
 
-Workers begin with nothing kept, and so does every one of them where one has to begin anew.
+Workers begin with nothing kept, and so does every one of them where one has to begin anew. Where the lengths of samples
+vary from batch to batch, there is no difference to the last output, so that all travel as new ones.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from palmette.cost.kept_outputs import OutputChannel, keeping_channels
 from palmette.cost.operations import sources_by_instance
 from palmette.runtime.data.base import SampleReader
 from palmette.runtime.worker.bundles import BundleFormat
-from palmette.spec.codec import Codec
+from palmette.spec.codec import CODEC_KINDS, Codec
 from palmette.spec.plan import Phase
 
 
 class KeptOutputs:
     """What a node keeps of the outputs that it sends and receives."""
 
-    def __init__(self, phase: Phase, samples: SampleReader) -> None:
+    def __init__(self, phase: Phase, samples: SampleReader, *, vary: bool = False) -> None:
         self._phase, self._samples, self._reach = phase, samples, sources_by_instance(phase)
-        self._channels = {k: channel for channel in keeping_channels(phase) for k in channel.instances}
+        channels = () if vary else keeping_channels(phase)
+        self._channels = {k: channel for channel in channels for k in channel.instances}
         self._codings: dict[tuple[OutputChannel, int], DeltaCoding] = {}
 
     def keeps(self, k: int) -> bool:
@@ -36,7 +38,7 @@ class KeptOutputs:
     def coders(self, k: int, form: BundleFormat, iteration: int) -> Sequence[Coder]:
         """The coders of an instance's output in an iteration, for each of its tensors."""
         codec = self._phase.instances[k].codec
-        plain = form.coders(codec)
+        plain = form.coders(CODEC_KINDS[codec].first or codec)
         if not self.keeps(k):
             return plain
         channel, samples = self._channels[k], self._named(k, iteration)
