@@ -70,12 +70,12 @@ def _row(task: Task, codec: Codec, profile: Profile, world: Cluster, seed: int) 
 
 
 def replayed(task: Task, codec: Codec, seed: int = 0) -> dict[str, Any]:
-    """The losses on held-out data after each epoch, and the bytes of each epoch."""
+    """The losses on held-out data after each epoch, and each epoch's bytes and what its outputs have lost."""
     torch.manual_seed(seed)
     model, ends = task.make(), _Ends(codec, len(task.train))
     optimizer = torch.optim.SGD(model.parameters(), task.lr, momentum=task.momentum)
     batches, many = Batches(len(task.train), BATCH, seed), _iterations(task)
-    losses, sent = list[float](), list[int]()
+    losses, sent, lost = list[float](), list[int](), list[float]()
     for number in range(many):
         factor = rate_factor("cosine", number, many, warmup(many))
         optimizer.param_groups[0]["lr"] = factor * task.lr
@@ -83,20 +83,28 @@ def replayed(task: Task, codec: Codec, seed: int = 0) -> dict[str, Any]:
         if (number + 1) % (many // EPOCHS) == 0:
             losses.append(round(_loss(model, task.held_out), 4))
             sent.append(ends.sent_bytes - sum(sent))
-    return {"losses": losses, "bytes": sent}
+            lost.append(ends.take_error())
+    return {"losses": losses, "bytes": sent, "output_error": lost}
 
 
 class _Ends:
     """Both ends of the link: what arrives of a message, and how many bytes it takes."""
 
     def __init__(self, codec: Codec, samples: int) -> None:
-        self._codec, self.sent_bytes = codec, 0
+        self._codec, self.sent_bytes, self._errors = codec, 0, list[float]()
         self._kept = [DeltaCoding(codec, samples) for _ in range(2)] if CODEC_KINDS[codec].keeps else None
 
     def output(self, values: Tensor, drawn: list[int]) -> Tensor:
         self.sent_bytes += LABEL_BYTES * len(drawn)
         coders = [CODERS[self._codec]] * 2 if self._kept is None else [each.of(drawn) for each in self._kept]
-        return self._arriving(values, coders[0], coders[1])
+        arrived = self._arriving(values, coders[0], coders[1])
+        self._errors.append(float((arrived - values).norm() / values.norm()))
+        return arrived
+
+    def take_error(self) -> float:
+        """What outputs have lost since the last time, as a part of them, in the mean."""
+        found, self._errors = float(np.mean(self._errors)), []
+        return round(found, 5)
 
     def gradient(self, values: Tensor) -> Tensor:
         coder = CODERS[returning_codec(self._codec)]
