@@ -21,6 +21,7 @@ from tests.runtime.owners import Owners
 from tests.runtime.plain import PlainUpdates
 from tests.runtime.rig import Groups, Rig, Toy, Weights, relatively_off
 from tests.runtime.test_equality import random_rig
+from tests.runtime.test_wire import RecordingGround
 from tests.runtime.trees import DATA, Forest
 from tests.thorough import mostly_thorough
 
@@ -243,3 +244,17 @@ def test_a_run_that_is_resumed_begins_with_nothing_kept_at_both_ends(tmp_path: P
     assert relatively_off(found, expected) <= 1e-9
     _, never = coded_alone(rig, chain(9), 14)
     assert relatively_off(found, never) > 1e-9
+
+
+@pytest.mark.parametrize("more", [{"sync": "epoch"}, {"sync": "async"}, {"sync": "every", "every": 4}])
+def test_under_every_sync_outputs_are_kept_from_epoch_to_epoch(more: dict[str, Any], tmp_path: Path) -> None:
+    owner = {"tier": "device", "source": {"samples": 54, "data": DATA}}
+    known = cluster(link("a", "b"), link("b", "c"), a=owner, b=node(), c=node())
+    tree = chain(9).model_copy(update={**more, "server": "c"})
+    rig = Rig(small().layers, (5,))
+    testbed = RecordingGround()
+    outcome, _ = Forest(rig, tree, known, tmp_path, testbed).trained(epochs=3)
+    assert outcome.iterations == 18
+    first, later = 9 * 130 + 8 * 130 + 9 * 8, -(-9 * 130 // 2) + 8 * -(-9 * 130 // 64) + 9 * 8
+    sent = [message.numel() for sender, message in testbed.wire.sent if sender == "a"]
+    assert [size for size in sent if size in (first, later)] == 6 * [first] + 12 * [later]

@@ -2,7 +2,7 @@
 
 All strategies plan in parallel; those that search on from the plans of others (``hybrid``) plan again without each kind
 of node, so that the answer says what each contributes; a plan that turns out to be better is taken. Then each kind of
-link is made faster and slower until another strategy wins. Plans that change numbers in transit (8-bit integers) are
+link is made faster and slower until another strategy wins. Plans that change numbers in transit (as coded outputs) are
 taken only where that is allowed.
 """
 

@@ -119,8 +119,8 @@ class Hybrid(Strategy):
 
     @property
     def _deltas(self) -> bool:
-        """Whether coded outputs may travel as deltas; where a curve weighs codecs, that is tried later."""
-        return self.lossy and self.learning is None
+        """Whether coded outputs may be kept, and travel as deltas; where a curve weighs codecs, that is tried later."""
+        return self.lossy and not self.resend and self.learning is None
 
 
 STRATEGIES = (Hybrid,)
