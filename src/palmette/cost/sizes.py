@@ -195,13 +195,11 @@ class Sizes:
 
         ``known`` is the fraction of the samples whose last output both ends have, if the codec has them keep it.
         """
-        kind, first = CODEC_KINDS[codec], CODEC_KINDS[codec].first
-        parts = [(kind, 1.0)] if first is None else [(CODEC_KINDS[first], 1 - known), (kind, known)]
-        coded = sum(
-            each.message_bytes(part * self.coded_numbers(layer, samples), self._channels[layer], self._width)
-            for each, part in parts
-            if part
-        )
+        kind, numbers, channels = CODEC_KINDS[codec], self.coded_numbers(layer, samples), self._channels[layer]
+        if kind.first is None:
+            return kind.message_bytes(numbers, channels, self._width) + samples * self._uncoded[layer]
+        parts = [(CODEC_KINDS[kind.first], 1 - known), (kind, known)]
+        coded = sum(each.message_bytes(part * numbers, channels, self._width) for each, part in parts if part)
         return coded + samples * self._uncoded[layer]
 
     def gradient_message_bytes(self, layer: int, samples: int, codec: Codec) -> float:
