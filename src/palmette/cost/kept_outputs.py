@@ -23,6 +23,8 @@ from palmette.spec.plan import Phase
 KEPT_OUTPUT_BYTES = 300
 """What a kept output takes beside its own numbers: its name, and where it is, in a dictionary that grows."""
 
+_KEEPING = frozenset(codec for codec, kind in CODEC_KINDS.items() if kind.keeps)
+
 
 class OutputChannel(NamedTuple):
     """The numbers of the instances whose outputs of a layer go from one node to another, and of all their sources."""
@@ -36,7 +38,10 @@ class OutputChannel(NamedTuple):
 
 def keeps_outputs(phase: Phase) -> bool:
     """Whether nodes of a phase keep outputs."""
-    return any(CODEC_KINDS[each.codec].keeps for each in phase.instances) and bool(keeping_channels(phase))
+    for each in phase.instances:  # asked for every price
+        if each.codec in _KEEPING:
+            return bool(keeping_channels(phase))
+    return False
 
 
 def keeping_channels(phase: Phase) -> list[OutputChannel]:
@@ -44,7 +49,7 @@ def keeping_channels(phase: Phase) -> list[OutputChannel]:
     places = {each.id: each.node for each in phase.instances}
     reach, found = sources_by_instance(phase), dict[tuple[str, str, str, int], list[int]]()
     for k, each in enumerate(phase.instances):
-        if CODEC_KINDS[each.codec].keeps and each.into is not None and places[each.into] != each.node:
+        if each.codec in _KEEPING and each.into is not None and places[each.into] != each.node:
             root = roots(phase)[reach[k][0]].id
             found.setdefault((root, each.node, places[each.into], each.layers[1]), []).append(k)
     return [
