@@ -3,9 +3,11 @@
     python -m benchmarks.talk_less [--task images] [--bandwidth 5] [--method step] [--iterations 400] [--quick]
     python -m benchmarks.talk_less --images ../shared/data/cifar-10-python-24k.tar.xz
     python -m benchmarks.talk_less --replay --iterations 1000 --keep rows.json
+    python -m benchmarks.talk_less --cut [--bandwidth 5]
 
 Trainings are real, and iterations are timed on shaped links; what is simulated is marked. With ``--replay``, trainings
-are replayed in one process and seconds are those of the event clock: nothing depends on how busy the machine is.
+are replayed in one process and seconds are those of the event clock: nothing depends on how busy the machine is. So it
+is with ``--cut``, where there are no replicas: the network is cut in two, and each codec of outputs has a row.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 import palmette as pt
 from benchmarks.command import parser, print_result, progress
 from benchmarks.talk_less import ddp
+from benchmarks.talk_less.cut import cut_in_two
 from benchmarks.talk_less.kept_rows import KeptRows
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, plan
 from benchmarks.talk_less.replay import replayed
@@ -28,6 +31,8 @@ from palmette.spec.profile import Profile
 BANDWIDTHS_MBIT = (5.0, 20.0, 100.0)
 OVERLAP = "step, overlap"
 """Learns the same as ``step``, to the last bit, and sends the same bytes: it is not trained again."""
+CUT_SAMPLES = 6400
+"""Images of a network that is cut in two."""
 TARGET_AT = 0.75
 """The loss to reach is that of ``step`` after this part of its iterations."""
 
@@ -35,11 +40,22 @@ TARGET_AT = 0.75
 def main() -> None:
     """Run what was asked for."""
     asked = _arguments()
+    if asked.cut:
+        print_result(_cut(asked))
+        return
     iterations = 100 if asked.quick else asked.iterations
     samples = 2 * SAMPLES * iterations
     wanted = ["images"] if asked.quick else asked.task or ["images", "text"]
     tasks = [images(asked.images, samples) if name == "images" else text(samples) for name in wanted]
     print_result({task.name: _task(task, iterations, asked) for task in tasks})
+
+
+def _cut(asked: Namespace) -> dict[str, Any]:
+    """The small VGG cut in two, at each bandwidth."""
+    task = images(asked.images, CUT_SAMPLES // 8 if asked.quick else CUT_SAMPLES)
+    bandwidths = asked.bandwidth or [5.0]
+    rows = {f"{bandwidth:g}": cut_in_two(task, bandwidth, asked.seed) for bandwidth in bandwidths}
+    return {task.name: rows, "load": os.getloadavg()[0]}
 
 
 def _arguments() -> Namespace:
@@ -49,6 +65,7 @@ def _arguments() -> Namespace:
     made.add_argument("--method", action="append", choices=list(methods()), help="only this one beside step")
     made.add_argument("--iterations", type=int, default=400, help="of each training (default: 400)")
     made.add_argument("--replay", action="store_true", help="in one process, with the seconds of the event clock")
+    made.add_argument("--cut", action="store_true", help="no replicas: the network cut in two, by codec of outputs")
     made.add_argument("--seed", type=int, default=0, help="of a replay's weights and batches (default: 0)")
     made.add_argument("--keep", type=Path, help="a file that keeps what was trained, to go on from")
     made.add_argument("--images", type=Path, default=ARCHIVE, help="CIFAR-10, an archive in the official layout")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 import palmette as pt
+from benchmarks.talk_less import cut
 from benchmarks.talk_less.kept_rows import KeptRows
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, plan
 from benchmarks.talk_less.replay import replayed
 from benchmarks.talk_less.running import learnt
-from benchmarks.talk_less.tasks import text
+from benchmarks.talk_less.tasks import images, text
 
 ITERATIONS = 100
 
@@ -27,6 +29,28 @@ def test_a_replay_learns_what_a_real_run_learns(name: str) -> None:
     for (_, one), (_, other) in zip(replay["evaluations"], real["evaluations"], strict=True):
         assert one == pytest.approx(other, abs=2e-4)  # written with four digits
     assert replay["bytes_an_iteration"] == pytest.approx(real["bytes_an_iteration"], rel=1e-12)
+
+
+@pytest.mark.slow
+def test_a_replay_of_a_cut_network_learns_what_a_real_run_learns(tmp_path: Path) -> None:
+    task = images(tmp_path / "none", 5 * cut.BATCH)
+    world, iterations = cut.cluster(5.0, len(task.train)), 5 * cut.EPOCHS
+    profile = pt.profile(task.recipe(iterations), cluster=world)
+    made = cut.plan(profile, "int4-delta")
+    pt.run(
+        made, tmp_path, profile=profile, cluster=world, recipe=task.recipe(iterations), testbed="none", trace="full",
+        progress=False, replan=False,
+    )  # fmt: skip
+    noted, trace = (
+        [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        for name in ("metrics.jsonl", "trace.jsonl")
+    )
+    sent = [sum(x["bytes"] for x in trace if x["op"] == "send" and x["iteration"] // 5 == k) for k in range(cut.EPOCHS)]
+    found = cut.replayed(task, "int4-delta")
+    assert found["losses"] == pytest.approx([x["loss"] for x in noted if "accuracy" in x], abs=2e-4)
+    assert found["bytes"] == sent
+    estimate = pt.estimate(made, profile=profile, cluster=world)
+    assert [estimate.first_epoch_bytes, *(cut.EPOCHS - 1) * [estimate.epoch_bytes]] == sent
 
 
 def test_what_was_trained_is_kept_by_setting_and_method(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palmette.compress.codec import decode, encode, encoded_bytes
+from palmette.compress.codec import CODERS
 from palmette.compress.coders.int8 import LEVELS
 from palmette.spec.codec import SMALLEST, Codec, returning_codec
 
@@ -16,11 +16,11 @@ TYPES = [torch.float32, torch.float64]
 
 
 def there_and_back(values: torch.Tensor, codec: Codec) -> torch.Tensor:
-    message = encode(values, codec)
+    message = CODERS[codec].compress(values, {})
     assert message.dtype == torch.uint8
     assert message.dim() == 1
-    assert message.numel() == encoded_bytes(tuple(values.shape), values.dtype, codec)
-    return decode(message, tuple(values.shape), values.dtype, codec)
+    assert message.numel() == CODERS[codec].bytes_of(tuple(values.shape), values.dtype)
+    return CODERS[codec].extract(message, tuple(values.shape), values.dtype)
 
 
 def half_steps(values: torch.Tensor) -> torch.Tensor:
@@ -34,7 +34,7 @@ def half_steps(values: torch.Tensor) -> torch.Tensor:
 def test_without_a_codec_nothing_changes(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     values = torch.randn(shape, dtype=dtype)
     assert torch.equal(there_and_back(values, "none"), values)
-    assert encoded_bytes(shape, dtype, "none") == values.numel() * dtype.itemsize
+    assert CODERS["none"].bytes_of(shape, dtype) == values.numel() * dtype.itemsize
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -51,8 +51,10 @@ def test_int8_is_off_by_at_most_half_a_step_of_the_channel(shape: tuple[int, ...
 def test_int8_sends_a_byte_a_number_and_a_scale_a_channel(shape: tuple[int, ...]) -> None:
     channels = shape[1] if len(shape) > 1 else 1
     numbers = torch.Size(shape).numel()
-    assert encoded_bytes(shape, torch.float32, "int8") == numbers + 4 * channels  # ceil(4 · numbers / 4) and the scales
-    assert encode(torch.randn(shape), "int8").numel() == numbers + 4 * channels
+    assert (
+        CODERS["int8"].bytes_of(shape, torch.float32) == numbers + 4 * channels
+    )  # ceil(4 · numbers / 4) and the scales
+    assert CODERS["int8"].compress(torch.randn(shape), {}).numel() == numbers + 4 * channels
 
 
 @given(
@@ -117,7 +119,7 @@ def test_int4_is_off_by_at_most_half_a_step_of_the_block(shape: tuple[int, ...],
     for begin in range(0, flat.numel(), 64):
         block = flat[begin : begin + 64]
         assert ((found[begin : begin + 64] - block).abs() <= block.abs().max() / 7 / 2 * (1 + 1e-4)).all()
-    assert encoded_bytes(shape, dtype, "int4") == -(-flat.numel() // 2) + -(-flat.numel() // 64) * dtype.itemsize
+    assert CODERS["int4"].bytes_of(shape, dtype) == -(-flat.numel() // 2) + -(-flat.numel() // 64) * dtype.itemsize
 
 
 def test_int4_has_fifteen_levels_and_keeps_zeros_and_nan() -> None:

@@ -10,7 +10,7 @@ import pytest
 from torch import Tensor, nn
 
 import palmette as pt
-from palmette.compress.codec import decode, encode
+from palmette.compress.codec import CODERS
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.options import Options
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
@@ -121,7 +121,8 @@ def with_integers_after(cut: int, rig: Rig, batch: int) -> tuple[list[float], di
     """A plain loop in which the output of a layer and its gradient are rounded to 8 bits."""
 
     def rounded(values: Tensor) -> Tensor:
-        return decode(encode(values, "int8"), tuple(values.shape), values.dtype, "int8")
+        message = CODERS["int8"].compress(values.detach(), {})
+        return CODERS["int8"].extract(message, tuple(values.shape), values.dtype)
 
     layers = [replace_dropout(layer, str(n)) for n, layer in enumerate(rig.fresh(), 1)]
     first, rest = nn.Sequential(*layers[:cut]).train(), nn.Sequential(*layers[cut:]).train()

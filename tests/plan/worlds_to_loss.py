@@ -59,6 +59,8 @@ def random_curve(draw: random.Random) -> Learning:
         for of, codec in (("gradients", "int8"), ("gradients", "topk"), ("differences", "int8"), ("outputs", "int8"))
         if draw.random() < 0.7
     ]
+    if any(each.of == "outputs" for each in codecs):
+        codecs.append(CodecTerm(of="outputs", codec="int4-delta", factor=1.02))
     known = {"epochs": (1.0, 30.0), "data": (draw.choice([0.25, 1.0]), 1.0), "replicas": (1.0, 6.0)}
     return Learning(
         floor=draw.choice([0.0, 0.1]),

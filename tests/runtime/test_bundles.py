@@ -115,12 +115,12 @@ def test_integers_travel_as_they_are_and_have_no_gradient() -> None:
     known = BundleFormat(specs, torch.float32)
     bundle = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), torch.tensor([[[True, False]] * 2] * 2)
     for codec in ("none", "int8"):
-        message = known.message(bundle, codec)
-        assert message.numel() == known.message_bytes(2, codec)
-        floats, mask = known.unpacked(message, 2, codec)
+        message = known.message(bundle, known.coders(codec))
+        assert message.numel() == known.message_bytes(2, known.coders(codec))
+        floats, mask = known.unpacked(message, 2, known.coders(codec))
         assert torch.equal(mask, bundle[1])
         torch.testing.assert_close(floats, bundle[0], rtol=0.01, atol=0.05)
-    assert known.gradient.message_bytes(2, "none") == 2 * 3 * 4
+    assert known.gradient.message_bytes(2, known.gradient.coders("none")) == 2 * 3 * 4
 
 
 def test_no_gradient_comes_back_where_nothing_before_learns() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 
 from palmette.compress.codec import exchange_coder
 from palmette.compress.error_feedback import saved_name
+from palmette.compress.kept_indices import carried
+from palmette.compress.pruning import prune
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import iteration
 from palmette.cost.replicas import replicated_layers
@@ -174,8 +177,9 @@ def test_error_feedback_comes_near_where_a_codec_alone_does_not() -> None:
     assert sum(losses[-5:]) < 1.15 * sum(plain[-5:])
 
 
-@pytest.mark.parametrize("text", ["int8", "topk:0.1", "lowrank:1"])
-@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize(
+    ("text", "optimizer"), [("bf16", "adam"), ("int8", "momentum"), ("topk:0.1", "adam"), ("lowrank:1", "momentum")]
+)
 def test_a_run_that_is_resumed_equals_one_that_was_not(text: str, optimizer: str, tmp_path: Path) -> None:
     def forest(name: str) -> Forest:
         (tmp_path / name).mkdir(exist_ok=True)
@@ -209,6 +213,30 @@ def test_what_a_node_that_left_had_kept_is_added_by_the_first_that_holds_the_lay
             found = coding.with_residual(1, torch.zeros(size, dtype=torch.float64))
             assert set(found[: 24 * 5].tolist()) == {own}
             assert not coding.with_residual(1, torch.zeros(size, dtype=torch.float64)).any(), "it is added once"
+
+
+@pytest.mark.parametrize("text", CODECS)
+def test_what_was_left_out_goes_on_in_a_pruned_network(text: str) -> None:
+    """What is left of it for the weights that remain, once; and the next gradients are coded in their new shape."""
+    tree, layers = replicas(text), dict(enumerate(wide().fresh(), 1))
+    coding = GradientCoding(tree, "a", Compute(tree, "a", layers, Options(dtype="float64")))
+    gradients = torch.randn(24 * 18 + 18, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    _, arriving = coding.compress(2, gradients)
+    kept = coding.state()
+    whole = nn.Sequential(OrderedDict((f"l{number}", layer[0]) for number, layer in layers.items()))
+    pruned = prune(whole, torch.zeros(2, 5, dtype=torch.float64), 0.4)
+    names = [name for name, _ in layers[2].named_parameters()]
+    lost = dict(zip(names, torch.split(gradients - arriving, [24 * 18, 18]), strict=True))
+    expected = [pruned.places[name].taken(lost[name].view(pruned.places[name].before)).flatten() for name in names]
+    smaller = GradientCoding(tree, "a", Compute(tree, "a", layers, Options(dtype="float64")))
+    smaller.load(carried(kept, pruned.places))
+    size = sum(each.numel() for each in expected)
+    assert 0 < size < gradients.numel()
+    found = smaller.with_residual(2, torch.zeros(size, dtype=torch.float64))
+    assert found.abs().max() > 0
+    assert torch.equal(found, torch.cat(expected))
+    message, _ = smaller.compress(2, found)
+    assert message.numel() == smaller.bytes_of([2])
 
 
 @pytest.mark.parametrize("text", ["none", *CODECS, "topk:0.01", "lowrank:4"])

@@ -87,7 +87,7 @@ def test_of_private_sources_no_sample_leaves_many_times(block: int) -> None:
 
 
 @pytest.mark.parametrize("seed", mostly_thorough(range(25), 12))
-@pytest.mark.parametrize("codec", ["int8", "int4", "none", "any"])
+@pytest.mark.parametrize("codec", ["int8", "int4", "int4-delta", "none", "any"])
 def test_the_estimate_counts_the_bytes_that_are_sent(codec: str, seed: int) -> None:
     rig, tree, known = random_owners(seed)
     rig.options = replace(rig.options, dtype="float32")
@@ -105,7 +105,7 @@ def test_the_estimate_counts_the_bytes_that_are_sent(codec: str, seed: int) -> N
 
 
 def _drawn(codec: str, draw: random.Random) -> str:
-    return draw.choice(["int8", "int4", "none"]) if codec == "any" else codec
+    return draw.choice(["int8", "int4", "int4-delta", "none"]) if codec == "any" else codec
 
 
 def uncounted_label_bytes(tree: Phase, step: Step) -> int:

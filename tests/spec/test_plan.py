@@ -73,7 +73,10 @@ AT = "phases[0]."
             changed("instances", 0, "cpu_share", to=1.5),
             AT + "instances[0].cpu_share: 1.5: expected a number less than or equal to 1",
         ),
-        (changed("instances", 0, "codec", to="zip"), AT + "instances[0].codec: zip: expected 'none', 'int8' or 'int4'"),
+        (
+            changed("instances", 0, "codec", to="zip"),
+            AT + "instances[0].codec: zip: expected 'none', 'int8', 'int4' or 'int4-delta'",
+        ),
         (changed("instances", 0, "coded", to=1), AT + "instances[0].coded: 1: unknown field; did you mean codec?"),
         (
             changed("sources", 0, "samples", to=0),

@@ -66,7 +66,7 @@ def pilot(
         windows: steps that the most replicas take before they average their weights; 1 is ``step``.
         outer: what updates with the mean difference after longer windows; without it, the mean is what remains.
         exchange_codecs: of gradients and, with longer ``windows``, of differences, as ``plan`` takes them.
-        output_codecs: of layer outputs: ``"int8"`` or ``"int4"``.
+        output_codecs: of layer outputs: ``"int8"``, ``"int4"`` or ``"int4-delta"``.
         optimizer: the recipe's if not given, else SGD; the same counts for the runs of later plans.
         lr: the learning rate.
         seed: of weights and batches.

@@ -46,7 +46,7 @@ Problem = Annotated[
 ]
 Lossy = Annotated[
     bool,
-    typer.Option("--lossy", help="Allow 8-bit layer outputs and, with --loss, codecs that the learning curve knows."),
+    typer.Option("--lossy", help="Allow layer outputs of 8 or 4 bits and, with --loss, codecs that the curve knows."),
 ]
 Batch = Annotated[int, typer.Option("--batch", help="Samples per iteration.")]
 GoalText = Annotated[

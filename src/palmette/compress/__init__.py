@@ -2,6 +2,7 @@
 
 codec           how activations and gradients travel: as they are, or coded
 coders          from a tensor to the bytes of a message and back: one file per codec
+delta_coding    outputs as deltas to what both ends keep of the same samples
 error_feedback  what a lossy coder has left out is added to the next message
 pruning         whole channels removed in the middle of a training
 distillation    a smaller network trained on the outputs of the larger one

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-from torch import Tensor
-
 from palmette.compress.coders.base import Coder
 from palmette.compress.coders.bf16 import Bf16Coder
 from palmette.compress.coders.int4 import Int4Coder
@@ -22,7 +19,8 @@ from palmette.compress.coders.topk import TopKCoder
 from palmette.spec.codec import CODEC_KINDS, Codec
 from palmette.spec.exchange import EXCHANGE_KINDS, Exchange, ExchangeCodec
 
-CODERS: dict[Codec, Coder] = {"none": PlainCoder(), "int8": Int8Coder(), "int4": Int4Coder()}
+CODERS: dict[Codec, Coder] = {"none": PlainCoder(), "int8": Int8Coder(), "int4": Int4Coder(), "int4-delta": Int4Coder()}
+"""Of a codec that keeps outputs it is that of deltas (``delta_coding``)."""
 assert CODERS.keys() == CODEC_KINDS.keys(), "every codec of outputs has a coder"
 
 EXCHANGE_CODERS: dict[ExchangeCodec, Callable[[Exchange], Coder]] = {
@@ -38,18 +36,3 @@ assert EXCHANGE_CODERS.keys() == EXCHANGE_KINDS.keys(), "every codec of exchange
 def exchange_coder(exchange: Exchange) -> Coder:
     """The coder of the gradients in an exchange."""
     return EXCHANGE_CODERS[exchange.codec](exchange)
-
-
-def encode(values: Tensor, codec: Codec) -> Tensor:
-    """The bytes of an output or its gradient on the wire."""
-    return CODERS[codec].compress(values.detach(), {})
-
-
-def decode(message: Tensor, shape: tuple[int, ...], dtype: torch.dtype, codec: Codec) -> Tensor:
-    """The tensor that ``encode`` made a message of."""
-    return CODERS[codec].extract(message, shape, dtype)
-
-
-def encoded_bytes(shape: tuple[int, ...], dtype: torch.dtype, codec: Codec) -> int:
-    """The length of the message for a tensor of this shape."""
-    return CODERS[codec].bytes_of(shape, dtype)

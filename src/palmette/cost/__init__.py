@@ -24,6 +24,7 @@ divisor       what the loss of a batch is divided by, where that varies
 clipping      the norm of all gradients, where they are clipped by it
 batch_norm    where replicas share the statistics of a batch norm
 delivery      how many samples are sent in an epoch, and how many are kept
+kept_outputs  outputs that both ends of a channel keep: how many, how large, and what later ones take
 coding        what compressing and extracting add to messages
 sizes         bytes of layers and messages
 seconds       layer times of a node, as sums

@@ -41,5 +41,5 @@ def with_update(made: Iteration, timing: Timing, update: Iteration, update_timin
     many, begin_s = len(made.steps), max(timing.end_s, default=0.0)
     moved = [replace(step, after=[need + many for need in step.after]) for step in update.steps]
     start_s, end_s = ([begin_s + each for each in times] for times in (update_timing.start_s, update_timing.end_s))
-    whole = Iteration([*made.steps, *moved], made.samples, [*made.size_bytes, *update.size_bytes])
+    whole = made._replace(steps=[*made.steps, *moved], size_bytes=[*made.size_bytes, *update.size_bytes])
     return whole, Timing([*timing.start_s, *start_s], [*timing.end_s, *end_s])

@@ -8,6 +8,7 @@ from itertools import pairwise
 from palmette.cost.delivery import upload_pairs
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.handover import changes_model, model_transfer
+from palmette.cost.kept_outputs import keeping_channels
 from palmette.cost.labels import roots
 from palmette.cost.operations import samples_by_instance
 from palmette.cost.replicas import holds_tie, replicated_layers, replicated_ties
@@ -40,6 +41,7 @@ def missing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     if not unknown:
         yield from _unmeasured_nodes(phase, evaluator)
         yield from _wrong_sources(phase, evaluator)
+        yield from _wrong_outputs(phase, evaluator)
         yield from _cut_off(phase, evaluator)
 
 
@@ -125,10 +127,13 @@ def _divided_mixing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
 
 def too_large(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     """What does not fit a node: the peak of its memory, or the samples that it keeps in its storage."""
+    outputs = evaluator.kept_output_bytes(phase)
     for node, peak in evaluator.peak_bytes(phase).items():
         memory = evaluator.cluster.nodes[node].memory_bytes
         if memory is not None and peak > memory:
             expected = f"does not fit the memory of {node}, {SIZE.show(memory)}"
+            if node in outputs:
+                expected += f"; {size(outputs[node])} of it are kept outputs: expected another codec than int4-delta"
             yield Fault("instances", f"{size(peak)} on {node}", expected)
     for node, kept in evaluator.kept_bytes(phase, in_storage=True).items():
         storage = evaluator.cluster.nodes[node].storage_bytes
@@ -205,6 +210,17 @@ def _wrong_sources(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
                 source.epoch_samples,
                 f"{source.node} owns {owned.samples} samples; expected at most as many",
             )
+
+
+def _wrong_outputs(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    """Outputs that would be kept of samples that never come back."""
+    for channel in keeping_channels(phase):
+        nodes = dict.fromkeys(phase.sources[s].node for s in channel.sources)
+        owned = {name: evaluator.cluster.nodes[name].source for name in nodes}
+        for name in [name for name, source in owned.items() if source is not None and source.stream]:
+            expected = f"samples of {name} are a stream, always new; expected int4 or int8"
+            for k in channel.instances:
+                yield Fault(f"instances[{k}].codec", phase.instances[k].codec, expected)
 
 
 def _cut_off(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:

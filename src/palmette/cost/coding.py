@@ -5,6 +5,9 @@ node that pushes gradients or differences also extracts them, for what it has le
 it is found:
 
     phone   compress, extract ─▶ push ─▶ extract … average: compress, extract ─▶ pull ─▶ extract
+
+Where both ends keep outputs, the sender extracts what it sends as well, to keep the same; the time of compressing a
+difference counts that.
 """
 
 from __future__ import annotations
@@ -48,8 +51,14 @@ def _output_s(phase: Phase, made: Iteration, step: Step, sizes: Sizes, times: Co
     back = step.kind is Kind.GRADIENT
     codec = returning_codec(instance.codec) if back else instance.codec
     numbers = sizes.coded_numbers(instance.layers[1], made.samples[step.instance], back=back)
-    sender, receiver = (times(node).get(codec, _NOTHING) for node in (step.node, step.to))
-    return numbers * (sender[0] + receiver[1])
+    first, sender, receiver = CODEC_KINDS[codec].first, times(step.node), times(step.to)
+    if first is None:
+        return numbers * (sender.get(codec, _NOTHING)[0] + receiver.get(codec, _NOTHING)[1])
+    known = made.known[step.instance] if made.known else 0.0
+    first_s = sum(sender.get(first, _NOTHING)) + receiver.get(first, _NOTHING)[1]
+    return numbers * (
+        (1 - known) * first_s + known * (sender.get(codec, _NOTHING)[0] + receiver.get(codec, _NOTHING)[1])
+    )
 
 
 def _exchange_s(step: Step, exchange: Exchange, numbers: float, times: CodingTimes) -> float:

@@ -14,7 +14,9 @@ on one node, which all find what it keeps of the same owner.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from palmette.cost.shards import described_samples
@@ -45,6 +47,21 @@ _DEVIATIONS = 4
 """Standard deviations by which chance may give a branch more samples than the mean."""
 _LATER_PASSES = 10
 """A later epoch is the mean of those from the second pass over the data to this one."""
+
+
+class Sent(NamedTuple):
+    """What of an iteration has to be sent: by source the fraction of its samples that the node there does not have.
+
+    Of outputs that are kept (``kept_outputs``), ``known`` is the fraction of each instance's samples whose last output
+    both ends have, by its id.
+    """
+
+    samples: Sequence[float]
+    known: Mapping[str, float] = MappingProxyType({})
+
+    def of(self, sources: Sequence[int]) -> Sent:
+        """The same of a part of the sources."""
+        return Sent([self.samples[k] for k in sources], self.known)
 
 
 def sending_sources(phase: Phase) -> list[int]:
@@ -94,11 +111,11 @@ def later_fractions(phase: Phase, cluster: Cluster) -> list[float]:
     for k, source in enumerate(phase.sources):
         if k not in sending:
             fractions.append(0.0)
-        elif source.delivery == "each" or _never_ends(source, cluster):
+        elif source.delivery == "each" or never_ends(source, cluster):
             fractions.append(1.0)
         else:  # a shard of its own always comes back to it
             pair = dealt.get((source.node, nodes[source.into]))
-            fractions.append(0.0 if pair is None else _new_in_passes(*pair, _LATER_PASSES))
+            fractions.append(0.0 if pair is None else new_in_later_passes(*pair))
     return fractions
 
 
@@ -126,8 +143,8 @@ def waiting_bytes(phase: Phase, sizes: Sizes) -> dict[str, float]:
 def _kept_samples(phase: Phase, cluster: Cluster) -> dict[tuple[str, str], float]:
     """How many samples are kept of which node on which other one."""
     if phase.sync_kind.common_batch:
-        dealt, owned = _dealt(phase, cluster), _drawn_samples(phase, cluster)
-        return {pair: _most_kept(*dealt[pair], owned[pair[0]]) for pair in kept_pairs(phase)}
+        dealt, owned = _dealt(phase, cluster), drawn_samples(phase, cluster)
+        return {pair: most_kept(*dealt[pair], owned[pair[0]]) for pair in kept_pairs(phase)}
     kept: dict[tuple[str, str], float] = {}
     nodes = {instance.id: instance.node for instance in phase.instances}
     shards = described_samples(phase, cluster)
@@ -139,14 +156,14 @@ def _kept_samples(phase: Phase, cluster: Cluster) -> dict[tuple[str, str], float
     return kept
 
 
-def _drawn_samples(phase: Phase, cluster: Cluster) -> dict[str, float]:
+def drawn_samples(phase: Phase, cluster: Cluster) -> dict[str, float]:
     """The samples that the batches of each node's sources are drawn from, by the cluster's description."""
     owned = {source.node: cluster.nodes[source.node].source for source in phase.sources}
     samples = {name: 0 if source is None else source.samples for name, source in owned.items()}
     return {name: samples[name] if _has_own_data(name, cluster) else sum(samples.values()) for name in samples}
 
 
-def _never_ends(source: Feed, cluster: Cluster) -> bool:
+def never_ends(source: Feed, cluster: Cluster) -> bool:
     """Whether epochs are so short that the first pass over the data goes on."""
     owned = cluster.nodes[source.node].source
     return (
@@ -160,25 +177,34 @@ def _has_own_data(node: str, cluster: Cluster) -> bool:
     return owned is not None and owned.data is not None
 
 
-class _Dealt(NamedTuple):
+class Dealt(NamedTuple):
     """The slices of a batch that one node's samples take on another, which keeps them, and the size of the batch."""
 
     slices: Slices
     batch: int
 
 
-def _dealt(phase: Phase, cluster: Cluster) -> dict[tuple[str, str], _Dealt]:
+def _dealt(phase: Phase, cluster: Cluster) -> dict[tuple[str, str], Dealt]:
     """How batches are dealt, for each node whose samples are kept, and the node that keeps them."""
     nodes = {instance.id: instance.node for instance in phase.instances}
-    taken: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    taken: dict[tuple[str, str], list[int]] = {}
+    for k, source in enumerate(phase.sources):
+        if source.delivery == "once":
+            taken.setdefault((source.node, nodes[source.into]), []).append(k)
+    return {pair: dealt_to(phase, cluster, sources) for pair, sources in taken.items()}
+
+
+def dealt_to(phase: Phase, cluster: Cluster, sources: Sequence[int]) -> Dealt:
+    """How batches are dealt to some sources of one node."""
+    slices: list[tuple[int, int]] = []
     ends: dict[str | None, int] = {}
-    for source in phase.sources:
-        data, place = _data_of(source.node, cluster), nodes[source.into]
+    for k, source in enumerate(phase.sources):
+        data = _data_of(source.node, cluster)
         begin = ends.get(data, 0)
         ends[data] = begin + source.samples
-        if source.delivery == "once":
-            _append(taken.setdefault((source.node, place), []), begin, ends[data])
-    return {pair: _Dealt(tuple(slices), ends[_data_of(pair[0], cluster)]) for pair, slices in taken.items()}
+        if k in sources:
+            _append(slices, begin, ends[data])
+    return Dealt(tuple(slices), ends[_data_of(phase.sources[sources[0]].node, cluster)])
 
 
 def _data_of(node: str, cluster: Cluster) -> str | None:
@@ -194,7 +220,7 @@ def _append(slices: list[tuple[int, int]], begin: int, end: int) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _new_in_passes(slices: Slices, batch: int, passes: int) -> float:
+def new_in_later_passes(slices: Slices, batch: int, passes: int = _LATER_PASSES) -> float:
     """The fraction of slices' samples that their node never had before, in the mean of the passes from the second."""
     if slices == ((0, batch),):
         return 0.0
@@ -204,7 +230,7 @@ def _new_in_passes(slices: Slices, batch: int, passes: int) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _most_kept(slices: Slices, batch: int, samples: float) -> float:
+def most_kept(slices: Slices, batch: int, samples: float) -> float:
     """How many of all samples come to slices in the long run, as good as never more: the mean and some deviations."""
     if slices == ((0, batch),):
         return samples

@@ -15,6 +15,7 @@ from palmette.cost.delivery import kept_pairs, upload_pairs
 from palmette.cost.evaluate import Evaluator, Price
 from palmette.cost.frozen import frozen_bytes, saved_bytes
 from palmette.cost.handover import change_price
+from palmette.cost.kept_outputs import keeps_outputs
 from palmette.cost.optimizer import OptimizerCost, known_optimizer
 from palmette.cost.steps import HALVES, Iteration, Kind, Step, is_background
 from palmette.cost.warnings import warnings_of
@@ -148,7 +149,7 @@ def _whole(plan: Plan, priced: list[Price], epochs: int | None, prices: Evaluato
     there: set[tuple[str, str]] = set()
     sent_bytes, spent = 0.0, list[Spending]()
     for phase, price, many in zip(plan.phases, priced, known, strict=True):
-        delivered = bool(kept_pairs(phase)) and kept_pairs(phase) <= there
+        delivered = bool(kept_pairs(phase)) and kept_pairs(phase) <= there and not keeps_outputs(phase)
         there |= kept_pairs(phase) | upload_pairs(phase)
         spent.append(prices.total(price, many, delivered=delivered))
         sent_bytes += price.sent_bytes(many, delivered=delivered)

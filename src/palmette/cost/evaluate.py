@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palmette.cost.delivery import keeps_samples, kept_bytes, waiting_bytes
+from palmette.cost.kept_outputs import keeps_outputs, kept_output_bytes
 from palmette.cost.memory import peak_bytes
 from palmette.cost.operations import samples_by_instance
 from palmette.cost.optimizer import OptimizerCost, known_optimizer
@@ -57,12 +58,13 @@ class Evaluator(PhaseSimulator):
     def peak_bytes(self, phase: Phase, samples: Sequence[int] | None = None) -> dict[str, float]:
         """The memory that each node needs at most; ``samples`` are those of each instance, if known already.
 
-        Samples that a node keeps count where it has no storage for them.
+        Samples that a node keeps count where it has no storage for them; outputs that it keeps always.
         """
         sizes = self.sizes(phase.pruning)
         peaks = peak_bytes(phase, sizes, samples or samples_by_instance(phase), self.optimizer)
         reserved = {name: self.cluster.nodes[name].reserved_bytes for name in peaks}
-        for held in (self.kept_bytes(phase, in_storage=False), waiting_bytes(phase, sizes), reserved):
+        kept = (self.kept_bytes(phase, in_storage=False), self.kept_output_bytes(phase))
+        for held in (*kept, waiting_bytes(phase, sizes), reserved):
             for node, size_bytes in held.items():
                 peaks[node] = peaks.get(node, 0.0) + size_bytes
         return peaks
@@ -73,6 +75,10 @@ class Evaluator(PhaseSimulator):
             return {}
         nodes, kept = self.cluster.nodes, kept_bytes(phase, self.cluster, self.sizes(phase.pruning))
         return {name: size for name, size in kept.items() if (nodes[name].storage_bytes is not None) == in_storage}
+
+    def kept_output_bytes(self, phase: Phase) -> dict[str, float]:
+        """Outputs that nodes keep in memory at both ends of their channels."""
+        return kept_output_bytes(phase, self.cluster, self.sizes(phase.pruning)) if keeps_outputs(phase) else {}
 
     def epoch_s(self, phase: Phase, steps: Sequence[int]) -> float:
         """Seconds of an epoch of federated averaging in which each tree takes so many steps."""

@@ -14,7 +14,7 @@ from palmette.cost.accumulation import divided_at_update
 from palmette.cost.batch_norm import shared_norms
 from palmette.cost.buckets import bucket_runs, divided_instances
 from palmette.cost.clipping import add_total_norm, add_tree_norms
-from palmette.cost.delivery import upload_bytes
+from palmette.cost.delivery import Sent, upload_bytes
 from palmette.cost.divisor import add_total_divisor
 from palmette.cost.halves import halved_instances
 from palmette.cost.labels import labels_by_instance
@@ -38,12 +38,13 @@ def iteration(
     phase: Phase,
     sizes: Sizes,
     routes: Routes,
-    sent: Sequence[float] | None = None,
+    sent: Sent | None = None,
     *,
     optimizer: OptimizerCost = PLAIN_SGD,
 ) -> Iteration:
     """The operations of one iteration under ``sync: step``; without exchange where nothing is replicated."""
-    return partly_sent(with_sizes(iteration_steps(phase, sizes, routes, optimizer), phase, sizes), sent)
+    made = with_sizes(iteration_steps(phase, sizes, routes, optimizer), phase, sizes)
+    return partly_sent(made, phase, sizes, sent)
 
 
 def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost = PLAIN_SGD) -> Steps:
@@ -156,16 +157,24 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
     return Iteration(steps, samples, size_bytes)
 
 
-def partly_sent(made: Iteration, sent: Sequence[float] | None) -> Iteration:
-    """The same operations where only a fraction of each source's samples has to be sent; None is all of them."""
+def partly_sent(made: Iteration, phase: Phase, sizes: Sizes, sent: Sent | None) -> Iteration:
+    """The same operations where only a part of samples and outputs has to be sent whole; None is all of them."""
     if sent is None:
         return made
     size_bytes = made.size_bytes.copy()
+    known = [sent.known.get(instance.id, 0.0) for instance in phase.instances] if sent.known else ()
     for number, step in enumerate(made.steps):
         if step.kind is Kind.DATA:
             assert step.source is not None
-            size_bytes[number] *= sent[step.source]
-    return made._replace(size_bytes=size_bytes)
+            size_bytes[number] *= sent.samples[step.source]
+        elif step.kind is Kind.OUTPUT and known and known[step.instance]:
+            instance, many = phase.instances[step.instance], made.samples[step.instance]
+            first, later = (
+                sizes.message_bytes(instance.layers[1], many, instance.codec, known=part)
+                for part in (0.0, known[step.instance])
+            )
+            size_bytes[number] += later - first
+    return made._replace(size_bytes=size_bytes, known=known)
 
 
 def _replica_bytes(phase: Phase, step: Step, sizes: Sizes) -> float:
@@ -264,7 +273,7 @@ def exchanges_weights(phase: Phase) -> bool:
     return phase.server is not None or phase.outer is not None or held > phase.depth
 
 
-def worker_step(tree: Phase, sizes: Sizes, sent: Sequence[float] | None = None) -> Iteration:
+def worker_step(tree: Phase, sizes: Sizes, sent: Sent | None = None) -> Iteration:
     """One worker's step against a parameter server: pull weights, compute, push gradients; the server updates."""
     steps: Steps = []
     order, server = topological(tree.instances), tree.meeting_node
@@ -279,7 +288,7 @@ def worker_step(tree: Phase, sizes: Sizes, sent: Sequence[float] | None = None) 
         steps[forward[k]].after.append(pull)
         given.append(add(steps, Step(Kind.PUSH, k, i.node, [backward[k]], server, layers=(i.layers,))))
     add(steps, Step(Kind.UPDATE, 0, server, given, layers=((1, tree.depth),)))
-    return partly_sent(with_sizes(steps, tree, sizes), sent)
+    return partly_sent(with_sizes(steps, tree, sizes), tree, sizes, sent)
 
 
 def samples_by_instance(phase: Phase) -> list[int]:
@@ -293,6 +302,19 @@ def samples_by_instance(phase: Phase) -> list[int]:
         if into is not None:
             samples[index[into]] += samples[k]
     return samples
+
+
+def sources_by_instance(phase: Phase) -> list[list[int]]:
+    """For each instance, the sources whose samples reach it, in the order of its input."""
+    index = {instance.id: k for k, instance in enumerate(phase.instances)}
+    reach: list[list[int]] = [[] for _ in phase.instances]
+    for number, source in enumerate(phase.sources):
+        reach[index[source.into]].append(number)
+    for k in topological(phase.instances):
+        into = phase.instances[k].into
+        if into is not None:
+            reach[index[into]] += reach[k]
+    return reach
 
 
 def topological(instances: Sequence[Instance]) -> list[int]:

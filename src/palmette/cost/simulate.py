@@ -17,6 +17,7 @@ from typing import NamedTuple, assert_never
 from palmette.cost.clock import Capacities, Graph, Timing, play
 from palmette.cost.coding import coding_seconds
 from palmette.cost.critical_path import least_s
+from palmette.cost.delivery import Sent
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.looping import Loop, play_looping
 from palmette.cost.operations import iteration_steps, partly_sent, with_sizes
@@ -132,12 +133,13 @@ class PhaseSimulator:
         played = self._play(self._prepared_for(phase), phase, made)
         return Steady(made, played, played.total_s, played.total_s)
 
-    def least_s(self, phase: Phase, sent: Sequence[float] | None = None) -> float:
+    def least_s(self, phase: Phase, sent: Sent | None = None) -> float:
         """Seconds that an iteration under ``step`` takes at least, without playing it.
 
-        ``sent`` is the fraction of each source's samples that has to be sent; all of them by default.
+        ``sent`` is what of samples and outputs has to be sent; all of them by default.
         """
-        prepared, made = self._prepared_for(phase), partly_sent(self.whole_step(phase), sent)
+        prepared, made = self._prepared_for(phase), self.whole_step(phase)
+        made = partly_sent(made, phase, self.sizes(phase.pruning), sent)
         seconds = self._durations(phase, made, prepared.latencies_s.copy())
         return least_s(prepared.graph, seconds, self._bits(made), self._limits, self.routes.capacities)
 

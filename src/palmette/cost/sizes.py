@@ -190,10 +190,16 @@ class Sizes:
         """Whether a gradient comes back to the output of a layer: the layer, or one before it, learns."""
         return self._learns[layer]
 
-    def message_bytes(self, layer: int, samples: int, codec: Codec) -> float:
-        """Bytes on the wire of the output of a layer, labels aside."""
-        numbers = self.coded_numbers(layer, samples)
-        coded = CODEC_KINDS[codec].message_bytes(numbers, self._channels[layer], self._width)
+    def message_bytes(self, layer: int, samples: int, codec: Codec, *, known: float = 0.0) -> float:
+        """Bytes on the wire of the output of a layer, labels aside.
+
+        ``known`` is the fraction of the samples whose last output both ends have, if the codec has them keep it.
+        """
+        kind, numbers, channels = CODEC_KINDS[codec], self.coded_numbers(layer, samples), self._channels[layer]
+        if kind.first is None:
+            return kind.message_bytes(numbers, channels, self._width) + samples * self._uncoded[layer]
+        parts = [(CODEC_KINDS[kind.first], 1 - known), (kind, known)]
+        coded = sum(each.message_bytes(part * numbers, channels, self._width) for each, part in parts if part)
         return coded + samples * self._uncoded[layer]
 
     def gradient_message_bytes(self, layer: int, samples: int, codec: Codec) -> float:
@@ -201,9 +207,13 @@ class Sizes:
         numbers, kind = self.coded_numbers(layer, samples, back=True), CODEC_KINDS[returning_codec(codec)]
         return kind.message_bytes(numbers, self._gradient_channels[layer], self._width)
 
+    def coded_bytes(self, layer: int) -> float:
+        """Bytes of what a codec is for in the output of a layer for one sample, before it is coded."""
+        return self.output_bytes[layer] - self._uncoded[layer]
+
     def coded_numbers(self, layer: int, samples: int, *, back: bool = False) -> float:
         """The numbers of the output of a layer, or of the gradient that comes back, that a codec is for."""
-        each = self.gradient_bytes[layer] if back else self.output_bytes[layer] - self._uncoded[layer]
+        each = self.gradient_bytes[layer] if back else self.coded_bytes(layer)
         return samples * each / self._width
 
 

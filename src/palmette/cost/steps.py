@@ -32,6 +32,7 @@ Where the divisor of the loss varies from batch to batch, several roots find it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -141,11 +142,15 @@ Steps = list[Step]
 
 
 class Iteration(NamedTuple):
-    """The operations of an iteration, the samples that each instance computes on, the bytes of each transfer."""
+    """The operations of an iteration, the samples that each instance computes on, the bytes of each transfer.
+
+    ``known`` is the fraction of each instance's samples whose last output both ends have kept; empty for none.
+    """
 
     steps: Steps
     samples: list[int]
     size_bytes: list[float]
+    known: Sequence[float] = ()
 
 
 TimedStep = tuple[Step, float, float, float]

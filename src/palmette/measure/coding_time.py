@@ -1,7 +1,7 @@
 """Seconds to compress and to extract messages: measured on this machine, and predicted for others.
 
 They grow with the numbers of a weight, and hardly depend on what these are; so one matrix of random numbers is coded a
-few times with each codec.
+few times with each codec. A codec that keeps outputs codes the deltas of samples that it has had.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import torch
 
 from palmette.compress.codec import CODERS, exchange_coder
 from palmette.compress.coders.base import Coder, Memory
+from palmette.compress.delta_coding import DeltaCoding
 from palmette.measure.contexts import stable_timing
 from palmette.measure.decode_time import REFERENCE_CALL_S
-from palmette.spec.codec import CODEC_KINDS
+from palmette.spec.codec import CODEC_KINDS, Codec
 from palmette.spec.exchange import EXCHANGE_KINDS, Exchange
 from palmette.spec.profile import CodingSeconds, Times
 from palmette.zoo.hardware import Hardware
@@ -25,6 +26,7 @@ from palmette.zoo.hardware import Hardware
 REFERENCE_S: CodingSeconds = {
     "int8": (8.6e-10, 4.5e-10),
     "int4": (1.7e-9, 9.1e-10),
+    "int4-delta": (5.5e-9, 2.2e-9),
     "bf16": (1.3e-10, 1.7e-10),
     "topk": (8.3e-9, 2e-10),
     "lowrank": (6e-9, 1.4e-9),
@@ -38,10 +40,19 @@ def measure_coding_time() -> CodingSeconds:
     are left out.
     """
     with stable_timing():
-        coders: dict[str, Coder] = {codec: CODERS[codec] for codec, kind in CODEC_KINDS.items() if kind.lossy}
+        coders: dict[str, Coder] = {codec: _coder(codec) for codec, kind in CODEC_KINDS.items() if kind.lossy}
         lossy = [codec for codec, kind in EXCHANGE_KINDS.items() if kind.lossy]
         coders |= {codec: exchange_coder(Exchange(codec=codec)) for codec in lossy}
         return {codec: _measured(coder) for codec, coder in coders.items()}
+
+
+def _coder(codec: Codec) -> Coder:
+    """The coder of outputs; where it keeps them, that of samples that it has had."""
+    if not CODEC_KINDS[codec].keeps:
+        return CODERS[codec]
+    coding = DeltaCoding(codec, ROWS)
+    coding.of(range(ROWS)).compress(torch.zeros(ROWS, ROWS), {})
+    return coding.of(range(ROWS))
 
 
 def _measured(coder: Coder) -> tuple[float, float]:

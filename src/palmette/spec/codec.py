@@ -3,6 +3,7 @@
 ``none``  numbers as they are
 ``int8``  a byte for each number, and a scale for each channel of a message
 ``int4``  half a byte for each number of an output, and a scale for each block of 64; its gradient returns as ``int8``
+``int4-delta``  as ``int4``, of the difference to what both ends keep of the sample's output; the first time as ``int8``
 
 ``compress.codec`` has the coder of each; what is sent and what is priced follow from the same row.
 """
@@ -15,7 +16,7 @@ from typing import Literal, get_args
 
 from palmette.errors import ArgumentFault, InputError, expected_name
 
-Codec = Literal["none", "int8", "int4"]
+Codec = Literal["none", "int8", "int4", "int4-delta"]
 
 FLOAT_BYTES = 4
 """Bytes of a number that is not coded: the sizes of a profile are those of 32-bit floats."""
@@ -37,6 +38,9 @@ class CodecKind:
     """Of how many numbers in a row a message has one number more, if it has."""
     returning: Codec | None = None
     """How the gradient of an output returns; None for the same way."""
+    first: Codec | None = None
+    """How the output of a sample travels that the receiver has had none of; later ones travel as deltas to the last,
+    which both ends keep. None where nothing is kept."""
     on_request: bool = False
     """Whether only plans that name it use it: strategies do not choose it."""
     counts_labels: bool = False
@@ -49,6 +53,11 @@ class CodecKind:
         return body + (scales + (0 if self.block is None else math.ceil(numbers / self.block))) * width
 
     @property
+    def keeps(self) -> bool:
+        """Whether both ends keep the last output of each sample."""
+        return self.first is not None
+
+    @property
     def ratio(self) -> float:
         """The bytes that one more number adds to a message, as a part of what it takes itself."""
         return 1.0 if self.coded_bits is None else self.coded_bits / (8 * FLOAT_BYTES)
@@ -58,15 +67,19 @@ CODEC_KINDS: dict[Codec, CodecKind] = {
     "none": CodecKind(),
     "int8": CodecKind(lossy=True, coded_bits=8, has_scales=True, counts_labels=True),
     "int4": CodecKind(lossy=True, coded_bits=4, block=64, counts_labels=True, returning="int8", on_request=True),
+    "int4-delta": CodecKind(lossy=True, coded_bits=4, block=64, counts_labels=True, returning="int8", first="int8"),
 }
 assert set(CODEC_KINDS) == set(get_args(Codec))
 
 PLAIN: Codec = "none"
 """Numbers as they are."""
 SMALLEST: Codec = min(
-    (name for name, kind in CODEC_KINDS.items() if not kind.on_request), key=lambda name: CODEC_KINDS[name].ratio
+    (name for name, kind in CODEC_KINDS.items() if not kind.on_request and not kind.keeps),
+    key=lambda name: CODEC_KINDS[name].ratio,
 )
-"""The codec with the smallest messages of those that strategies choose."""
+"""The codec with the smallest messages of those that strategies choose and that keep nothing."""
+DELTAS: Codec = "int4-delta"
+"""The codec of outputs as deltas to kept ones."""
 
 
 def known_codec(text: str) -> Codec:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.kept_outputs import keeps_outputs, known_fractions
 from palmette.cost.steps import Iteration
 from palmette.runtime.engines.testbed import Calibrations
 from palmette.runtime.phase_programs import PhasePart, parts_of
@@ -82,8 +83,12 @@ class Padding:
 
 
 def _targets(evaluator: Evaluator, part: PhasePart) -> dict[int, float]:
-    """Seconds of calls, and of coding before a message leaves."""
-    return evaluator.call_seconds(part.phase, part.made) | evaluator.coding_seconds(part.phase, part.made)
+    """Seconds of calls, and of coding before a message leaves; of outputs that are kept, as in later epochs."""
+    phase, made = part.phase, part.made
+    if keeps_outputs(phase):
+        known = known_fractions(phase, evaluator.cluster)
+        made = made._replace(known=[known.get(instance.id, 0.0) for instance in phase.instances])
+    return evaluator.call_seconds(phase, made) | evaluator.coding_seconds(phase, made)
 
 
 def _of_part(calibrated: Calibrations, number: int) -> list[Calibration]:

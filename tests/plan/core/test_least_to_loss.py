@@ -14,7 +14,7 @@ from palmette.spec.codec_term import CodecTerm
 from palmette.spec.exchange import Exchange
 from palmette.spec.learning import Learning
 from palmette.spec.sync import OuterOptimizer
-from tests.plan.problems import LITTLE, goal, link, node, profile
+from tests.plan.problems import LITTLE, goal, link, node, profile, three_tiers
 from tests.plan.random_problems import random_world
 from tests.thorough import mostly_thorough
 
@@ -129,6 +129,18 @@ def test_codecs_are_chosen_where_they_are_allowed_and_known() -> None:
     assert coded.estimate.total_s < plain.estimate.total_s
     assert coded.estimate.epochs > plain.estimate.epochs  # type: ignore[operator]
     assert "outputs as int8: no run of the learning curve tells" in coded.decision["left_out"]
+
+
+@pytest.mark.parametrize(("factor", "chosen"), [(None, "int8"), (1.02, "int4-delta"), (1.6, "int8")])
+def test_outputs_travel_as_deltas_where_the_curve_says_that_it_pays(factor: float | None, chosen: str) -> None:
+    layers = tuple(each.model_copy(update={"output_bytes": 5e4}) for each in profile(4).layers)
+    known = profile(4).model_copy(update={"layers": layers})
+    cluster = three_tiers(phone=node("device", samples=100, private=True))
+    terms = {"int8": 1.01, "int4-delta": factor}
+    codecs = tuple(CodecTerm(of="outputs", codec=name, factor=each) for name, each in terms.items() if each)
+    asked = Task(profile=known, cluster=cluster, batch=12, goal=goal("time", loss=0.3))
+    made = planned("hybrid", asked, {"learning": curve(None, codecs=codecs), "effort": LITTLE, "lossy": True})
+    assert {each.codec for each in made.phases[0].instances} == {chosen, "none"}
 
 
 def test_codecs_and_windows_are_chosen_together() -> None:

@@ -249,8 +249,23 @@ class TestWhatItObeys:
         plain, lossy = pt.plan("hybrid", **known), pt.plan("hybrid", **known, lossy=True)
         assert {i.codec for i in plain.phases[0].instances} == {"none"}
         assert not any("8-bit" in warning for warning in plain.estimate.warnings)
-        assert "int8" in {i.codec for i in lossy.phases[0].instances}
+        assert "int4-delta" in {i.codec for i in lossy.phases[0].instances}
         assert any("unknown until it is measured" in warning for warning in lossy.estimate.warnings)
+
+    def test_outputs_travel_as_deltas_where_they_come_back_and_may_be_kept(self) -> None:
+        """Not in the only epoch, not of a stream, not without memory: then as 8-bit integers."""
+        layers = tuple(each.model_copy(update={"output_bytes": 5e4}) for each in profile(4).layers)
+        known = {"profile": profile(4).model_copy(update={"layers": layers}), "batch": 12, "lossy": True}
+        phone = node("device", samples=100, private=True)
+        source = phone.source.model_copy(update={"stream": True})
+        for own, epochs, codec in (
+            (phone, 5, "int4-delta"),
+            (phone, 1, "int8"),
+            (phone.model_copy(update={"source": source}), 5, "int8"),
+            (phone.model_copy(update={"memory_bytes": 4e6}), 5, "int8"),
+        ):
+            plan = pt.plan("hybrid", **known, cluster=three_tiers(phone=own), epochs=epochs, effort=LITTLE)
+            assert {i.codec for i in plan.phases[0].instances} == {codec, "none"}
 
     def test_what_gains_nothing_is_not_compressed(self) -> None:
         alone = Cluster(

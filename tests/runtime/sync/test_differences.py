@@ -129,7 +129,7 @@ def test_without_a_codec_nothing_changes(tmp_path: Path) -> None:
     assert off(*found) == 0
 
 
-@pytest.mark.parametrize("text", ["topk:0.3", "lowrank:1"])
+@pytest.mark.parametrize("text", CODECS)
 def test_a_stopped_run_goes_on_to_the_same_weights(text: str, tmp_path: Path) -> None:
     tree, known = two_devices(**every(4, **coded(text, outer=DILOCO, server="c"))), world(a=30, b=24, c=None)
     made = [Forest(rig(norm=True, optimizer="adam"), tree, known, tmp_path / name) for name in "xy"]

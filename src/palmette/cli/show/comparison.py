@@ -12,6 +12,7 @@ from palmette.cli.show.console import carbon, console, energy, joule_seconds, mo
 from palmette.cost.estimate import evaluator
 from palmette.plan.core.comparison import Comparison, changes_learning, is_lossy, small_norm_parts
 from palmette.plan.core.strategy import HORIZON_EPOCHS
+from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.codec_term import codings_of
 from palmette.spec.estimate import Estimate
 from palmette.spec.goal import Spending
@@ -144,9 +145,15 @@ def _edp_js(plan: Plan) -> float | None:
     return None if estimate is None or estimate.iteration_j is None else estimate.iteration_j * estimate.iteration_s
 
 
+def _fewest_bits(plan: Plan) -> int:
+    """Bits of a number in the smallest coded outputs of a plan that has some."""
+    codecs = [each.codec for phase in plan.phases for each in phase.instances if each.into is not None]
+    return min(bits for codec in codecs if (bits := CODEC_KINDS[codec].coded_bits) is not None)
+
+
 def note_of(plan: Plan) -> str | None:
     """Remarks on a plan beside its figures."""
-    notes = ["8-bit outputs"] if is_lossy(plan) else []
+    notes = [f"{_fewest_bits(plan)}-bit outputs"] if is_lossy(plan) else []
     if plan.inputs is not None and plan.inputs.profile is not None and plan.inputs.cluster is not None:
         small = small_norm_parts(plan, evaluator(plan.inputs.profile, plan.inputs.cluster))
         notes += [f"batch norm over {min(part.samples for part in small)} samples"] if small else []

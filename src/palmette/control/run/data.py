@@ -15,6 +15,7 @@ from palmette.control.run.validation import refuse_unrunnable
 from palmette.cost.delivery import MOST_LABEL_BYTES, keeps_samples
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.kept_outputs import keeps_outputs
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.data.epoch_length import EpochData
 from palmette.runtime.data.shards import data_shards, own_data, source_nodes
@@ -133,7 +134,7 @@ def refuse_overfull(plan: Plan, prices: Evaluator, data: RunData, label_bytes: i
         samples, size_bytes = max(1, round(len(found.train) * part)), found.train.sample_bytes + more_bytes
         return source.model_copy(update={"samples": samples, "sample_bytes": size_bytes})
 
-    if any(keeps_samples(phase) for phase in plan.phases):
+    if any(keeps_samples(phase) or keeps_outputs(phase) for phase in plan.phases):
         cluster = _with_sources(prices.cluster, counted)
         refuse_unrunnable(plan, evaluator(prices.profile, cluster, prices.optimizer))
 

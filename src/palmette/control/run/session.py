@@ -34,6 +34,7 @@ from palmette.control.run.trust import cluster_code, options_code, plan_code, re
 from palmette.control.run.validation import (
     load_checked_network,
     other_precision,
+    outputs_not_kept,
     refuse_no_update,
     refuse_norm_of_branches,
     refuse_unknown_norms,
@@ -199,6 +200,7 @@ class TrainingSession:
         origin = network_origin(self.network) if any(phase.pruning for phase in phases) else None
         refuse_unprunable(plan, origin)
         refuse_unknown_norms(plan, self.network, profile)
+        self.warnings += [told for told in [outputs_not_kept(plan, self.network)] if told is not None]
         self.request = replace(request, data=common_name(phases, cluster, training.data))
         data = find_data(phases, cluster, self.request.data, self.network, training.recipe)
         objective = objective_for(training.recipe, training.name, self.network, data.evaluated)

@@ -10,8 +10,9 @@ from palmette.compress.channels import PruningOrigin
 from palmette.control.run.request import Request
 from palmette.cost.check import check
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.kept_outputs import keeping_channels
 from palmette.cost.operations import exchanges_weights, trees
-from palmette.errors import ArgumentFault, Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError, listed
 from palmette.measure.layer_sizes import batch_norm_channels
 from palmette.runtime.data.epoch_length import tree_steps
 from palmette.runtime.options import Options
@@ -135,6 +136,14 @@ def other_precision(profile: Profile, options: Options) -> str | None:
     measure = f"palmette profile --precision {asked}" if asked else "palmette profile"
     measured = known or "the precision of the weights"
     return f"the estimate has times that were measured in {measured}; {measure} measures those of this run"
+
+
+def outputs_not_kept(plan: Plan, network: Network) -> str | None:
+    """What to say where outputs should travel as deltas, but samples differ in length; None where they do not."""
+    ids = [phase.instances[k].id for phase in plan.phases for each in keeping_channels(phase) for k in each.instances]
+    if not ids or not network.varying:
+        return None
+    return f"lengths of samples vary: outputs of {listed(ids)} travel as new ones each time, and nothing is kept"
 
 
 def load_checked_network(

@@ -6,8 +6,8 @@ Workers share links, and the server's processor: they are played together, each 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+from palmette.cost.delivery import Sent
 from palmette.cost.operations import sources_by_tree, trees, worker_step
 from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import EpochPrice, NodeParts, Price, added
@@ -29,11 +29,11 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     return with_first_epoch(simulator, phase, _price)
 
 
-def _price(simulator: PhaseSimulator, phase: Phase, sent: Sequence[float]) -> Price:
-    """The price if these fractions of the sources' samples are sent."""
+def _price(simulator: PhaseSimulator, phase: Phase, sent: Sent) -> Price:
+    """The price if this much of samples and outputs is sent."""
     sizes = simulator.sizes(phase.pruning)
     made = [
-        (tree, worker_step(tree, sizes, [sent[k] for k in numbers]))
+        (tree, worker_step(tree, sizes, sent.of(numbers)))
         for tree, numbers in zip(trees(phase), sources_by_tree(phase), strict=True)
     ]
     loops = simulator.play_together(made)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from palmette.cost.delivery import Sent
 from palmette.cost.operations import iteration, trees
 from palmette.cost.prices import EpochPrice, Price, added
 from palmette.cost.shards import described_samples, shard_steps, used_fraction
@@ -23,8 +24,8 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     return with_first_epoch(simulator, phase, _price)
 
 
-def _price(simulator: PhaseSimulator, phase: Phase, sent: Sequence[float]) -> Price:
-    """The price if these fractions of the sources' samples are sent."""
+def _price(simulator: PhaseSimulator, phase: Phase, sent: Sent) -> Price:
+    """The price if this much of samples and outputs is sent."""
     sizes, optimizer = simulator.sizes(phase.pruning), simulator.optimizer
     made = iteration(phase, sizes, simulator.routes, sent, optimizer=optimizer)
     played = simulator.play(phase, made)
@@ -47,7 +48,7 @@ def epoch_s(simulator: PhaseSimulator, phase: Phase, steps: Sequence[int]) -> fl
     return _round(simulator, phase, _timed(simulator, phase, None), steps).time_s
 
 
-def _timed(simulator: PhaseSimulator, phase: Phase, sent: Sequence[float] | None) -> list[TimedStep]:
+def _timed(simulator: PhaseSimulator, phase: Phase, sent: Sent | None) -> list[TimedStep]:
     """One step of all trees at once."""
     made = iteration(phase, simulator.sizes(phase.pruning), simulator.routes, sent, optimizer=simulator.optimizer)
     return timed_steps(made, simulator.play(phase, made))
@@ -59,15 +60,13 @@ def _round(simulator: PhaseSimulator, phase: Phase, timed: list[TimedStep], step
     return WindowPart(local.time_s + ending.time_s, [*local.nodes, *ending.nodes])
 
 
-def _mean_round(
-    simulator: PhaseSimulator, phase: Phase, steps: Sequence[int], sent: Sequence[float] | None
-) -> WindowPart:
+def _mean_round(simulator: PhaseSimulator, phase: Phase, steps: Sequence[int], sent: Sent | None) -> WindowPart:
     """The mean over the sets of trees that may take part."""
     draws = possible_draws(phase)
     rounds = []
     for drawn in draws:
         part, sources = with_trees(phase, drawn)
-        timed = _timed(simulator, part, None if sent is None else [sent[k] for k in sources])
+        timed = _timed(simulator, part, None if sent is None else sent.of(sources))
         rounds.append(_round(simulator, part, timed, [steps[tree] for tree in drawn]))
     nodes = [(nodes, often / len(draws)) for each in rounds for nodes, often in each.nodes]
     return WindowPart(sum(each.time_s for each in rounds) / len(draws), nodes)

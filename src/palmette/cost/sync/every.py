@@ -9,8 +9,8 @@ be in the way of the exchange.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+from palmette.cost.delivery import Sent
 from palmette.cost.operations import iteration, trees
 from palmette.cost.prices import EpochPrice, NodeParts, Price, added
 from palmette.cost.simulate import PhaseSimulator, timed_steps
@@ -25,8 +25,8 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     return with_first_epoch(simulator, phase, _price)
 
 
-def _price(simulator: PhaseSimulator, phase: Phase, sent: Sequence[float]) -> Price:
-    """The price if these fractions of the sources' samples are sent."""
+def _price(simulator: PhaseSimulator, phase: Phase, sent: Sent) -> Price:
+    """The price if this much of samples and outputs is sent."""
     assert phase.every is not None, "a phase under every says how many steps"
     sizes, optimizer = simulator.sizes(phase.pruning), simulator.optimizer
     made = iteration(phase, sizes, simulator.routes, sent, optimizer=optimizer)

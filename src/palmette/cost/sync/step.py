@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from palmette.cost.accumulation import with_update
-from palmette.cost.delivery import keeps_samples, later_fractions
 from palmette.cost.operations import iteration, partly_sent, update
 from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import EpochPrice, NodePrice, Price, added
@@ -13,7 +12,7 @@ from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator, Steady, timed_steps
 from palmette.cost.sizes import Sizes
 from palmette.cost.steps import Iteration
-from palmette.cost.sync.base import PartGraphs, SyncCost
+from palmette.cost.sync.base import PartGraphs, SyncCost, first_differs, sent_later
 from palmette.spec.plan import Phase
 
 
@@ -28,9 +27,9 @@ def parts(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost) 
 def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     """The price of a phase whose replicas agree in every iteration."""
     many = math.ceil(sum(simulator.epoch_samples(phase).values()) / phase.batch)
-    keeps, whole = keeps_samples(phase), simulator.whole_step(phase)
-    later = later_fractions(phase, simulator.cluster) if keeps else None
-    steady, nodes = _played(simulator, phase, partly_sent(whole, later))
+    keeps, whole = first_differs(phase), simulator.whole_step(phase)
+    later = sent_later(phase, simulator.cluster) if keeps else None
+    steady, nodes = _played(simulator, phase, partly_sent(whole, phase, simulator.sizes(phase.pruning), later))
     energy_j = simulator.energy_j(nodes, steady.iteration_s)
     epoch_j = None if energy_j is None else many * energy_j
     epoch = EpochPrice(many * steady.iteration_s, epoch_j, [(nodes, many)])
@@ -40,7 +39,9 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
         energy_j,
         nodes,
         epoch,
-        epoch if begin.first_s == steady.iteration_s else _first_epoch(simulator, begin, begin_nodes, many),
+        epoch
+        if begin is steady and begin.first_s == steady.iteration_s
+        else _first_epoch(simulator, begin, begin_nodes, many),
         many,
         begin.first_s,
         begin.iteration_s,
@@ -64,7 +65,7 @@ def _played(simulator: PhaseSimulator, phase: Phase, wanted: Iteration) -> tuple
 
 
 def _first_epoch(simulator: PhaseSimulator, steady: Steady, nodes: dict[str, NodePrice], many: int) -> EpochPrice:
-    """The epoch in which samples that are kept arrive, and whose first iteration waits for its own."""
+    """The epoch in which samples or outputs that are kept arrive, and whose first iteration waits for its own."""
     time_s = steady.first_s + (many - 1) * steady.iteration_s
     found = EpochPrice(time_s, None, [(nodes, many)])
     found.energy_j = simulator.energy_j(found.nodes, time_s)

@@ -2,7 +2,7 @@
 
 All strategies plan in parallel; those that search on from the plans of others (``hybrid``) plan again without each kind
 of node, so that the answer says what each contributes; a plan that turns out to be better is taken. Then each kind of
-link is made faster and slower until another strategy wins. Plans that change numbers in transit (8-bit integers) are
+link is made faster and slower until another strategy wins. Plans that change numbers in transit (as coded outputs) are
 taken only where that is allowed.
 """
 
@@ -49,7 +49,7 @@ class Auto(Strategy):
 
     lossy: bool = field(
         default=False,
-        metadata={"help": "Allow 8-bit layer outputs and, with --loss, codecs that the learning curve knows."},
+        metadata={"help": "Allow layer outputs of 8 or 4 bits and, with --loss, codecs that the learning curve knows."},
     )
     seconds: float | None = field(
         default=None,
@@ -105,7 +105,7 @@ class Auto(Strategy):
     def _reason_to_leave_out(self, plan: Plan, task: Task) -> str | None:
         """What a plan would do to the training that the options do not allow; None where it may be taken."""
         if is_lossy(plan) and not self.lossy:
-            return "8-bit outputs; --lossy allows them"
+            return "coded outputs; --lossy allows them"
         if task.goal.loss is None and changes_learning(plan) and not find(plan.strategy).plans_epochs:
             return "replicas that train apart need other numbers of epochs; --loss with --learning counts them"
         small = small_norm_parts(plan, task.evaluator, self.batch_norm_floor)

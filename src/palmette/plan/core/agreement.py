@@ -21,17 +21,23 @@ from palmette.plan.core.forest import servers
 from palmette.plan.core.make_plan import with_exchange
 from palmette.plan.core.samples import apportion
 from palmette.plan.core.strategy import Task
+from palmette.spec.codec import CODEC_KINDS, Codec
+from palmette.spec.codec_term import Coding
 from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange, known_exchange
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Phase
 
 
 class Agreement(NamedTuple):
-    """How replicas of a tree agree: after how many steps, with which codec; and the part of its data that is used."""
+    """How replicas of a tree agree: after how many steps, with which codec; and the part of its data that is used.
+
+    ``outputs`` is how those travel that go to another node; None for the tree's own way.
+    """
 
     window: int = 1
     exchange: Exchange = PLAIN_EXCHANGE
     fraction: float = 1.0
+    outputs: Codec | None = None
 
 
 class Agreements(NamedTuple):
@@ -40,12 +46,14 @@ class Agreements(NamedTuple):
     windows: Sequence[int]
     exchanges: Sequence[Exchange]
     fractions: Sequence[float]
+    outputs: Sequence[Codec | None] = (None,)
 
     def around(self, start: Agreement) -> Iterator[list[Agreement]]:
         """Settings that differ from one in a dimension alone, by dimension."""
         yield [start._replace(window=each) for each in self.windows]
         yield [start._replace(exchange=each) for each in self.exchanges]
         yield [start._replace(fraction=each) for each in self.fractions]
+        yield [start._replace(outputs=each) for each in self.outputs]
 
 
 def agreements(task: Task, learning: Learning, *, lossy: bool) -> Agreements:
@@ -53,7 +61,13 @@ def agreements(task: Task, learning: Learning, *, lossy: bool) -> Agreements:
     asked = task.exchange.kind.lossy
     found = [task.exchange] if asked else [PLAIN_EXCHANGE, *(known_exchanges(task, learning) if lossy else [])]
     least = learning.least_fraction_tried if "data" in learning.fitted_on else 1.0
-    return Agreements([1, *_lengths(learning)], found, sorted({1.0, least}, reverse=True))
+    outputs = [None, *(_known_outputs(learning) if lossy else [])]
+    return Agreements([1, *_lengths(learning)], found, sorted({1.0, least}, reverse=True), outputs)
+
+
+def _known_outputs(learning: Learning) -> list[Codec]:
+    """The codecs of outputs that a curve has a factor for, each once."""
+    return [codec for codec in CODEC_KINDS if learning.terms_of([Coding("outputs", codec)])]
 
 
 def known_exchanges(task: Task, learning: Learning) -> list[Exchange]:
@@ -82,6 +96,8 @@ class AgreeingTree:
     def phase(self, way: Agreement) -> Phase | None:
         """The tree as a setting says; None where its replicas cannot train apart, or nothing travels coded."""
         base = self._tree if way.window == 1 else self._apart
+        if base is not None and way.outputs is not None:
+            base = with_output_codec(base, way.outputs)
         if base is None:
             return None
         if way.window > 1:
@@ -104,6 +120,17 @@ class AgreeingTree:
             return None
         used = [each.model_copy(update={"epoch_samples": amounts[k]}) for k, each in enumerate(phase.sources)]
         return phase.model_copy(update={"sources": tuple(used)})
+
+
+def with_output_codec(phase: Phase, codec: Codec) -> Phase | None:
+    """The phase with all outputs coded this way that go to another node; None where none does, or all are already."""
+    places = {each.id: each.node for each in phase.instances}
+    travel = [each.into is not None and places[each.into] != each.node for each in phase.instances]
+    coded = tuple(
+        each.model_copy(update={"codec": codec}) if travels else each
+        for each, travels in zip(phase.instances, travel, strict=True)
+    )
+    return None if coded == phase.instances else phase.model_copy(update={"instances": coded})
 
 
 def _apart(tree: Phase, task: Task, learning: Learning) -> Phase | None:

@@ -8,6 +8,7 @@ pricing      prices of plans, remembered and counted; the objective that a goal 
 quick_bound  what a plan takes at least, before the event clock plays it
 starts       where the search begins: the plans of other strategies, and simple patterns for many sources
 edits        other paths for samples, microbatches, and where gradients meet
+deltas       coded outputs as deltas to kept ones
 descent      local search from a start: samples, cuts, nodes, microbatches, meeting nodes
 stages       the search for all goals at once, from which the requested one picks
 pipelines    pipelines of many small microbatches in turns

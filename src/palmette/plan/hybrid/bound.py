@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from palmette.plan.hybrid.integer_bound import integer_time_bound
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.plan.hybrid.rates import NodeRates, Sum, node_rates
-from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import Quantity
 
 Floats = NDArray[np.float64]
@@ -139,7 +138,7 @@ class _LinearProgram:
 
     def _sizes_bits(self) -> tuple[Floats, Floats]:
         """Bits of a sample's output of each layer, and of its gradient."""
-        sizes, ratio = self._problem.task.evaluator.sizes(), 8 * CODEC_KINDS[self._problem.codec].ratio
+        sizes, ratio = self._problem.task.evaluator.sizes(), 8 * self._problem.ratio
         outputs, gradients = (np.array(each[: self._depth]) for each in (sizes.output_bytes, sizes.gradient_bytes))
         return outputs * ratio, gradients * ratio
 

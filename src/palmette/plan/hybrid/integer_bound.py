@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from palmette.plan.hybrid.problem import HybridProblem
-from palmette.spec.codec import CODEC_KINDS
 
 MOST_NODES = 4
 _BRANCHES = 400
@@ -123,7 +122,7 @@ class _IntegerProgram:
 
     def _carried(self, a: str, b: str) -> dict[int, float]:
         """Bits from one node to another in every epoch: outputs, gradients of what came, and of replicas."""
-        sizes, ratio = self._problem.task.evaluator.sizes(), 8 * CODEC_KINDS[self._problem.codec].ratio
+        sizes, ratio = self._problem.task.evaluator.sizes(), 8 * self._problem.ratio
         carried: dict[int, float] = {}
         for i in range(1, self._depth):
             carried[self.column("f", a, b, i)] = sizes.output_bytes[i] * ratio

@@ -17,7 +17,7 @@ from palmette.plan.core.samples import samples_by_source
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.paths import Run, SamplePath, simplified
 from palmette.spec.cluster import Source
-from palmette.spec.codec import CODEC_KINDS, PLAIN, SMALLEST, Codec
+from palmette.spec.codec import CODEC_KINDS, DELTAS, PLAIN, SMALLEST, Codec
 from palmette.spec.goal import Quantity
 from palmette.spec.plan import Phase
 
@@ -32,6 +32,8 @@ class HybridProblem:
     task: Task
     codec: Codec
     """How outputs travel wherever a state does not say that they travel as they are."""
+    deltas: bool
+    """Whether coded outputs may travel as deltas to kept ones."""
     nodes: list[str]
     """Nodes that may compute, those first that would train a batch alone in the least time."""
     samples: dict[str, int]
@@ -98,6 +100,11 @@ class HybridProblem:
         return CODEC_KINDS[self.codec].lossy
 
     @property
+    def ratio(self) -> float:
+        """The bytes that one more number adds to an output at least, as a part of what it takes itself."""
+        return CODEC_KINDS[DELTAS if self.deltas else self.codec].ratio
+
+    @property
     def depth(self) -> int:
         """The number of layers."""
         return len(self.task.profile.layers)
@@ -152,8 +159,12 @@ class HybridProblem:
         return all(nodes[name].power is not None for name in {*self.cpu_shares, *self.samples})
 
 
-def make_problem(task: Task, lossy: bool = False, floor: int = FLOOR, *, resend: bool = False) -> HybridProblem:
+def make_problem(
+    task: Task, lossy: bool = False, floor: int = FLOOR, *, resend: bool = False, deltas: bool = False
+) -> HybridProblem:
     """The problem of a task; ``floor`` is that of batch norm; ``resend``: every sample is sent for every iteration.
+
+    ``deltas``: coded outputs may travel as such, where no samples are a stream.
 
     Raises:
         InputError: no source, fewer samples than sources, no path between sources, or nothing to compute on.
@@ -177,6 +188,7 @@ def make_problem(task: Task, lossy: bool = False, floor: int = FLOOR, *, resend:
     return HybridProblem(
         task=task,
         codec=SMALLEST if lossy else PLAIN,
+        deltas=lossy and deltas and all(may_be_kept(name, task.cluster) for name in samples),
         nodes=by_time(first, known),
         samples=samples,
         private=frozenset(name for name in samples if _source(task, name).private),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from palmette.cost.delivery import Sent
 from palmette.plan.hybrid.exchange_bound import ExchangeBound
 from palmette.plan.hybrid.paths import SearchState
 from palmette.plan.hybrid.pricing import Budget, Objective, Pricer
@@ -60,7 +61,7 @@ class SmallSearch:
         """Seconds of an iteration at least; samples that travel ahead have arrived."""
         phase = self._pricer.phase(state)
         self._pricer.spent += 2 * effort(state) * len(phase.instances)
-        sent = None if self._problem.resend else [0.0] * len(phase.sources)
+        sent = None if self._problem.resend else Sent([0.0] * len(phase.sources))
         return self._problem.task.evaluator.least_s(phase, sent)
 
     def _may_be_better(self, state: SearchState, iteration_s: float) -> bool:

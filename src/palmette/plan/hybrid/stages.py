@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from palmette.plan.core.delivery import fits
 from palmette.plan.core.order import in_halves, in_turns
+from palmette.plan.hybrid.deltas import with_deltas
 from palmette.plan.hybrid.descent import MOST_PATHS, Descent, simplest
 from palmette.plan.hybrid.edits import split_into_microbatches
 from palmette.plan.hybrid.paths import SearchState, paths_of
@@ -113,6 +114,7 @@ class HybridSearch:
         self._try_small_space()
         self._priced += list(self._in_turns())
         self._priced += list(self._in_halves())
+        self._priced += list(self._as_deltas())
 
     def _split_if_none_fits(self) -> None:
         """Begin with more microbatches where memory forbids every start: in turns they may fit."""
@@ -136,9 +138,21 @@ class HybridSearch:
         for goal in self._goals():
             found = self.best(goal)
             halves = None if found is None else in_halves(found.phase, self._problem.task)
-            cost = self.pricer.price(halves) if halves is not None and fits(halves, self._problem.task) else None
+            cost = self._cost_if_it_fits(halves)
             if halves is not None and cost is not None:
                 yield FoundPlan("search", halves, cost)
+
+    def _as_deltas(self) -> Iterator[FoundPlan]:
+        """The best plans for some goals with coded outputs as deltas to kept ones, where memory allows that."""
+        for goal in self._goals() if self._problem.deltas else ():
+            found = self.best(goal)
+            coded = None if found is None else with_deltas(found.phase)
+            cost = self._cost_if_it_fits(coded)
+            if coded is not None and cost is not None:
+                yield FoundPlan("search", coded, cost)
+
+    def _cost_if_it_fits(self, phase: Phase | None) -> Cost | None:
+        return self.pricer.price(phase) if phase is not None and fits(phase, self._problem.task) else None
 
     def _goals(self) -> list[Objective]:
         """What any request may be about, one quantity each."""

@@ -45,7 +45,7 @@ class Hybrid(Strategy):
 
     lossy: bool = field(
         default=False,
-        metadata={"help": "Allow 8-bit layer outputs and, with --loss, codecs that the learning curve knows."},
+        metadata={"help": "Allow layer outputs of 8 or 4 bits and, with --loss, codecs that the learning curve knows."},
     )
     seconds: float | None = field(
         default=None,
@@ -85,7 +85,7 @@ class Hybrid(Strategy):
 
         floor = self.batch_norm_floor
         codecs = (False, True) if self.lossy else (False,)
-        problems = [make_problem(task, lossy, floor, resend=self.resend) for lossy in codecs]
+        problems = [make_problem(task, lossy, floor, resend=self.resend, deltas=self._deltas) for lossy in codecs]
         seconds = None if self.seconds is None else self.seconds / len(problems)
         searches = [
             HybridSearch(problem, seconds=seconds, effort=self.effort) for problem in problems
@@ -114,7 +114,13 @@ class Hybrid(Strategy):
         if phase.order != "zero-bubble":
             return problem
         task = replace(problem.task, profile=with_first_halves(problem.task.profile))
-        return make_problem(task, self.lossy, self.batch_norm_floor, resend=self.resend)
+        floor, resend = self.batch_norm_floor, self.resend
+        return make_problem(task, self.lossy, floor, resend=resend, deltas=self._deltas)
+
+    @property
+    def _deltas(self) -> bool:
+        """Whether coded outputs may be kept, and travel as deltas; where a curve weighs codecs, that is tried later."""
+        return self.lossy and not self.resend and self.learning is None
 
 
 STRATEGIES = (Hybrid,)

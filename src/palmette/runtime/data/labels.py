@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from palmette.cost.labels import travelling
-from palmette.cost.operations import topological
+from palmette.cost.operations import sources_by_instance
 from palmette.errors import RunError
 from palmette.spec.plan import Phase
 
@@ -57,19 +57,6 @@ class Labels:
                 with self._lock:
                     parts.append(self._kept.pop((source, iteration)))
         return torch.cat(parts)
-
-
-def sources_by_instance(phase: Phase) -> list[list[int]]:
-    """For each instance, the sources whose samples reach it, in the order of its input."""
-    index = {instance.id: k for k, instance in enumerate(phase.instances)}
-    reach: list[list[int]] = [[] for _ in phase.instances]
-    for number, source in enumerate(phase.sources):
-        reach[index[source.into]].append(number)
-    for k in topological(phase.instances):
-        into = phase.instances[k].into
-        if into is not None:
-            reach[index[into]] += reach[k]
-    return reach
 
 
 def refuse_unknown_labels(labels: Tensor, classes: int, node: str) -> None:

@@ -1,8 +1,8 @@
 """Which samples each source gives to an iteration: slices of batches, or batches of its own shard. Pure, no torch.
 
-Where nodes keep samples, the batch is put into a fixed order before it is cut into slices (``DealtBatches``): a
-function of data, seed and iteration, whatever nodes have kept. A batch that goes to one source as a whole stays as it
-was drawn.
+Where nodes keep samples or outputs, the batch is put into a fixed order before it is cut into slices
+(``DealtBatches``): a function of data, seed and iteration, whatever nodes have kept. A batch that goes to one source as
+a whole stays as it was drawn.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from palmette.cost.delivery import keeps_samples
+from palmette.cost.kept_outputs import keeps_outputs
 from palmette.runtime.data.batches import Batches, DealtBatches, Indices
 from palmette.runtime.program import slices
 from palmette.spec.plan import Phase
@@ -61,7 +62,7 @@ class StepBatches:
 
     def _add(self, phase: Phase, group: SourceGroup, seed: int) -> None:
         sizes = [phase.sources[source].samples for source in group.sources]
-        dealt = len(sizes) > 1 and keeps_samples(phase)
+        dealt = len(sizes) > 1 and (keeps_samples(phase) or keeps_outputs(phase))
         batches = (DealtBatches if dealt else Batches)(group.samples, sum(sizes), seed, row=group.row)
         ends = np.cumsum([0, *sizes])
         for source, begin, end in zip(group.sources, ends[:-1], ends[1:], strict=True):

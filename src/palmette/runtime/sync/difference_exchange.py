@@ -95,7 +95,7 @@ class DifferenceExchange(WeightExchange):
         numbers = numbers_of(operation.layers)
         return [(coding.bytes_of(n), packed_bytes(buffers_of(self._layers[n]))) for n in numbers]
 
-    def arrived(self, operation: ProgramOperation, message: Tensor) -> None:
+    def arrived(self, operation: ProgramOperation, message: Tensor, iteration: int) -> None:
         """Keep the contribution of an instance; what it shall continue from is loaded into it instead."""
         k, numbers, coding = operation.instance, numbers_of(operation.layers), self._coding(operation.instance)
         count = _COUNT_BYTES if operation.what is Kind.PUSH else 0

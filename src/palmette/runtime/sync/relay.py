@@ -66,7 +66,7 @@ class HeldLayers:
         """The size in bytes of the layers to receive."""
         return packed_bytes(self._tensors(operation))
 
-    def arrived(self, operation: ProgramOperation, message: Tensor) -> None:
+    def arrived(self, operation: ProgramOperation, message: Tensor, iteration: int) -> None:
         """Store the received layers."""
         tensors = self._tensors(operation)
         load_into(tensors, unpack(message, tensors))

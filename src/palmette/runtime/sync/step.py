@@ -276,7 +276,7 @@ class UpdateApart:
         """The size in bytes of the message that a receive waits for."""
         return self._averaging.message_bytes(operation)
 
-    def arrived(self, operation: ProgramOperation, message: Tensor) -> ByLayer | float:
+    def arrived(self, operation: ProgramOperation, message: Tensor, iteration: int) -> ByLayer | float:
         """Decode a received message."""
         return self._averaging.arrived(operation, message)
 

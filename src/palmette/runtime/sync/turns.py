@@ -42,7 +42,7 @@ class FragmentCopies:
     def message_bytes(self, operation: ProgramOperation) -> None:
         """Nothing is sent."""
 
-    def arrived(self, operation: ProgramOperation, message: Tensor) -> None:
+    def arrived(self, operation: ProgramOperation, message: Tensor, iteration: int) -> None:
         """Never called: nothing is sent."""
         raise AssertionError(f"copies are not sent: {operation}")
 

@@ -144,7 +144,7 @@ class WeightExchange:
         """The size in bytes of an instance's weights and buffers; in a push, of the count, too."""
         return packed_bytes(self._like(operation))
 
-    def arrived(self, operation: ProgramOperation, message: Tensor) -> None:
+    def arrived(self, operation: ProgramOperation, message: Tensor, iteration: int) -> None:
         """Keep the contribution of an instance; an average is loaded into it instead."""
         k = operation.instance
         tensors = unpack(message, self._like(operation))

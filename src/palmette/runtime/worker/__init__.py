@@ -9,6 +9,7 @@ executor          runs a program in threads: when each operation starts
 actions           what the operations of an iteration do
 deliveries        both ends of a source's channel: which samples are sent, and which were kept
 sample_transfers  the threads that carry samples, which may be ahead of the iterations
+kept_outputs      outputs that both ends keep by sample, so that later ones travel as deltas
 bundles           the tensors that pass between instances: joined, divided, packed
 compute           forward, backward and update of a node's instances
 precision         automatic mixed precision

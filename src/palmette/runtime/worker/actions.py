@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, assert_never
 import torch
 from torch import Tensor
 
+from palmette.compress.coders.base import Coder
 from palmette.cost.sizes import Run
 from palmette.cost.steps import GRADIENT_CALLS, SAMPLES, Kind
 from palmette.runtime.data.base import SampleReader
@@ -34,8 +35,9 @@ from palmette.runtime.worker.deliveries import (
 )
 from palmette.runtime.worker.divisors import DivisorExchange
 from palmette.runtime.worker.executor import Values
+from palmette.runtime.worker.kept_outputs import KeptOutputs
 from palmette.runtime.worker.partial_calls import PartialCalls
-from palmette.spec.codec import Codec, returning_codec
+from palmette.spec.codec import returning_codec
 from palmette.zoo.capture import TensorSpec, as_bundle
 from palmette.zoo.capture.bundle import Bundle
 from palmette.zoo.data.item_format import ItemFormat
@@ -121,6 +123,7 @@ class TrainingActions:
         self._feeds = feeds(self._phase)
         self._many = samples_by_instance(self._phase)
         self._labels = Labels(self._phase)
+        self._outputs = KeptOutputs(self._phase, samples, vary=wire.vary)
         self._found = {_where(operation): operation.number for operation in program.operations}
         self._segments = PartialCalls(computes)
         self._divisors = DivisorExchange(program, computes)
@@ -284,7 +287,7 @@ class TrainingActions:
         match operation.what:
             case Kind.OUTPUT:
                 fed = values[self._found[Kind.FORWARD, "forward", k]]
-                message = self._format(k).message(fed.values, self._phase.instances[k].codec)
+                message = self._format(k).message(fed.values, self._outputs.coders(k, self._format(k), iteration))
                 return torch.cat((message, fed.labels.reshape(-1)))
             case Kind.GRADIENT:
                 part = self._part_for(k, values)
@@ -310,10 +313,11 @@ class TrainingActions:
         """The size in bytes of the message that a receive waits for; None if it varies."""
         k = operation.instance
         match operation.what:
-            case Kind.OUTPUT | Kind.GRADIENT if self._wire.vary:
+            case Kind.OUTPUT | Kind.GRADIENT if self._size_varies(operation):
                 return None
             case Kind.OUTPUT:
-                size = self._format(k).message_bytes(self._many[k], self._phase.instances[k].codec)
+                form = self._format(k)
+                size = form.message_bytes(self._many[k], form.coders(self._phase.instances[k].codec))
                 return size + self._labels.many(k) * self._wire.labels.row_bytes
             case Kind.GRADIENT:
                 return self._format(k).gradient.message_bytes(self._many[k], self._returning(k))
@@ -334,14 +338,18 @@ class TrainingActions:
             case unknown:
                 assert_never(unknown)
 
-    def arrived(self, operation: ProgramOperation, message: Tensor) -> Any:
+    def _size_varies(self, operation: ProgramOperation) -> bool:
+        """Whether an output or gradient takes more bytes in some iterations than in others."""
+        return self._wire.vary or (operation.what is Kind.OUTPUT and self._outputs.keeps(operation.instance))
+
+    def arrived(self, operation: ProgramOperation, message: Tensor, iteration: int) -> Any:
         """Decode a received message."""
         k = operation.instance
         match operation.what:
             case Kind.OUTPUT:
                 body, labels = self._unpacked(message, k)
-                codec = self._phase.instances[k].codec
-                return InstanceInput(self._format(k).unpacked(body, self._many[k], codec), labels)
+                coders = self._outputs.coders(k, self._format(k), iteration)
+                return InstanceInput(self._format(k).unpacked(body, self._many[k], coders), labels)
             case Kind.GRADIENT:
                 return self._format(k).gradient.unpacked(message, self._many[k], self._returning(k))
             case Kind.STATISTICS | Kind.TOTALS:
@@ -367,9 +375,9 @@ class TrainingActions:
         size = message.numel() - many * each
         return message[:size], message[size:].view(many, each)
 
-    def _returning(self, k: int) -> Codec:
+    def _returning(self, k: int) -> list[Coder]:
         """How the gradient of an instance's output returns."""
-        return returning_codec(self._phase.instances[k].codec)
+        return self._format(k).gradient.coders(returning_codec(self._phase.instances[k].codec))
 
     def _format(self, k: int) -> BundleFormat:
         """The format of an instance's output."""

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palmette.compress.codec import decode, encode, encoded_bytes
+from palmette.compress.codec import CODERS
+from palmette.compress.coders.base import Coder
 from palmette.runtime.devices import to_host
 from palmette.spec.codec import PLAIN, Codec
 from palmette.zoo.capture import TensorSpec
@@ -45,38 +46,44 @@ class BundleFormat:
         """The format of the gradient that comes back."""
         return BundleFormat(tuple(spec for spec in self.specs if spec.gradient), self.dtype, self.vary)
 
-    def message(self, bundle: Bundle, codec: Codec) -> Tensor:
-        """The bytes of a bundle."""
-        pairs = zip(bundle, self.specs, strict=True)
-        parts = [encode(to_host(tensor), _codec(spec, codec)) for tensor, spec in pairs]
+    def coders(self, codec: Codec) -> list[Coder]:
+        """The coder of each tensor: the codec's, if it has floats."""
+        return [CODERS[codec if spec.dtype.is_floating_point else PLAIN] for spec in self.specs]
+
+    def message(self, bundle: Bundle, coders: Sequence[Coder]) -> Tensor:
+        """The bytes of a bundle, each tensor as its coder has it."""
+        pairs = zip(bundle, coders, strict=True)
+        parts = [coder.compress(to_host(tensor).detach(), {}) for tensor, coder in pairs]
         if not parts:
             return torch.zeros(EMPTY_BYTES, dtype=torch.uint8)
         if self.vary:
             parts = [_packed_shapes(bundle), *parts]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def unpacked(self, message: Tensor, samples: int, codec: Codec) -> Bundle:
+    def unpacked(self, message: Tensor, samples: int, coders: Sequence[Coder]) -> Bundle:
         """The bundle of so many samples in a message."""
         if not self.specs:
             return ()
         if self.vary:
             shapes, message = _unpacked_shapes(message, len(self.specs))
             specs = tuple(replace(spec, shape=shape) for spec, shape in zip(self.specs, shapes, strict=True))
-            return BundleFormat(specs, self.dtype).unpacked(message, samples, codec)
-        sizes = [self._tensor_bytes(spec, samples, codec) for spec in self.specs]
+            return BundleFormat(specs, self.dtype).unpacked(message, samples, coders)
+        sizes = self._tensor_bytes(samples, coders)
         # Cloned, since a slice of the message may not be aligned for its dtype.
         parts = [message] if len(sizes) == 1 else [part.clone() for part in torch.split(message, sizes)]
         return tuple(
-            decode(part, (samples, *spec.shape), self.tensor_dtype(spec), _codec(spec, codec))
-            for part, spec in zip(parts, self.specs, strict=True)
+            coder.extract(part, (samples, *spec.shape), self.tensor_dtype(spec))
+            for part, spec, coder in zip(parts, self.specs, coders, strict=True)
         )
 
-    def message_bytes(self, samples: int, codec: Codec) -> int:
+    def message_bytes(self, samples: int, coders: Sequence[Coder]) -> int:
         """The length of the message for so many samples."""
-        return sum(self._tensor_bytes(spec, samples, codec) for spec in self.specs) if self.specs else EMPTY_BYTES
+        return sum(self._tensor_bytes(samples, coders)) if self.specs else EMPTY_BYTES
 
-    def _tensor_bytes(self, spec: TensorSpec, samples: int, codec: Codec) -> int:
-        return encoded_bytes((samples, *spec.shape), self.tensor_dtype(spec), _codec(spec, codec))
+    def _tensor_bytes(self, samples: int, coders: Sequence[Coder]) -> list[int]:
+        """The length of each tensor's part."""
+        pairs = zip(self.specs, coders, strict=True)
+        return [coder.bytes_of((samples, *spec.shape), self.tensor_dtype(spec)) for spec, coder in pairs]
 
     def tensor_dtype(self, spec: TensorSpec) -> torch.dtype:
         """The dtype of one of the tensors: the run's if it has floats."""
@@ -110,10 +117,6 @@ def _unpacked_shapes(message: Tensor, many: int) -> tuple[list[tuple[int, ...]],
         shapes.append(tuple(np.frombuffer(raw[begin + 1 : end].tobytes(), dtype=_SIDE).tolist()))
         begin = end
     return shapes, message[begin:].clone()
-
-
-def _codec(spec: TensorSpec, codec: Codec) -> Codec:
-    return codec if spec.dtype.is_floating_point else PLAIN
 
 
 def joined_samples(bundles: Sequence[Bundle]) -> Bundle:

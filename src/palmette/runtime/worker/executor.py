@@ -55,7 +55,7 @@ class Actions(Protocol):
         """The size in bytes of the message that an operation carries; None if it varies."""
         ...
 
-    def arrived(self, operation: ProgramOperation, message: Tensor) -> Any:
+    def arrived(self, operation: ProgramOperation, message: Tensor, iteration: int) -> Any:
         """Decode a received message."""
         ...
 
@@ -203,7 +203,7 @@ class Executor:
                 arrived_s = time.monotonic()
                 if not start.get():
                     return
-                value = self._actions.arrived(operation, message)
+                value = self._actions.arrived(operation, message, self._iteration)
                 self._note(operation, value, (posted_s, arrived_s, due_s), message.numel())
                 self._lane_done()
         except TransportClosed:
