@@ -89,9 +89,11 @@ class StreamState:
 class NetworkStream:
     """A stream over gRPC."""
 
-    def __init__(self, dialled: Any, method: str, first: bytes, state: StreamState) -> None:
+    def __init__(
+        self, dialled: Any, method: str, first: bytes, state: StreamState, metadata: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         self._outbox, self._state = _Outbox(first), state
-        self._call = dialled.stream_stream(f"/{SERVICE}/{method}")(self._outbox)
+        self._call = dialled.stream_stream(f"/{SERVICE}/{method}")(self._outbox, metadata=metadata)
         if not self._call.add_callback(self._outbox.end):
             self._outbox.end()
 
