@@ -29,6 +29,7 @@ from palmette.runtime.engines.hub.codec import MessageParts
 from palmette.runtime.engines.hub.dialler import HubConnection
 from palmette.runtime.engines.hub.messages import PROTOCOL, TO_ENGINE, TO_WORKER, Introduction, WorkOrder
 from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.transports.base import ConnectionLost
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.tls.frames import TOKEN_BYTES, alive, control_frames, decoded, hello
 from palmette.runtime.transports.tls.hub import SERVICE
@@ -164,6 +165,31 @@ def test_without_a_certificate_that_counts(place: HubWorkers, tmp_path: Path) ->
         with socket.create_connection(("127.0.0.1", place.hub.port), timeout=5) as line:
             line.sendall(words)
     no_strangers(place)
+
+
+def why_not(address: str, own: Any) -> str:
+    """Why a worker does not get into a hub."""
+    worker = HubConnection(
+        HubAccess(address, own), SetupBuilder(AllowedNames(), {}), WorkerProbes(AllowedNames(), None)
+    )
+    with pytest.raises(ConnectionLost) as lost:
+        worker.enlist()
+    worker.close()
+    return str(lost.value)
+
+
+def answer_plainly(listening: socket.socket) -> None:
+    with listening.accept()[0] as line:
+        line.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+        line.recv(4096)
+
+
+def test_a_worker_says_what_is_wrong_with_what_it_finds(place: HubWorkers, tmp_path: Path) -> None:
+    assert "its certificate is of another authority" in why_not(place.address, others(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(target=answer_plainly, args=(other,), daemon=True).start()
+        found = why_not(f"127.0.0.1:{other.getsockname()[1]}", place.keys.credentials("phone"))
+    assert found.endswith(": what answers there does not speak TLS")
 
 
 def test_a_worker_of_another_protocol_is_told(place: HubWorkers) -> None:
