@@ -50,6 +50,7 @@ def test_a_pack_has_the_keys_and_the_way_to_the_hub(
         (["a.b:1", "--keys", "{pack}", "--passphrase-file", "{pack}"], "the passphrase or code is wrong"),
         (["a.b:1", "--keys", "{pack}", "--passphrase-file", "{pack}x"], "cannot be read"),
         (["a.b:1", "--keys", "{secret}", "--passphrase-file", "{secret}"], "expected a pack of keys"),
+        (["--keys", "{pack}x"], "is not there; expected a folder of keys, or a pack"),
         (["--keys", "{folder}", "--node", "phone"], "hub: missing: expected it, or a pack of keys that has it"),
         (["a.b:1", "--keys", "{folder}"], "node: missing: expected it, or a pack of keys that has it"),
         (["a.b:none", "--keys", "{folder}", "--node", "phone"], "expected host:port, such as hub.example:8443"),

@@ -49,6 +49,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -62,7 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without × still gets its table
-    sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
+    code = execute(sys.argv[1:] if arguments is None else arguments)
+    if code == INTERRUPTED:  # a second signal, as timeout(1) and impatient users send it, must not disturb the end
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def execute(arguments: Sequence[str]) -> int:

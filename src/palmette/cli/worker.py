@@ -139,6 +139,8 @@ def access_from_folder(hub: str | None, node: str | None, folder: Path) -> Calla
     from palmette.runtime.engines.hub.access import HubAccess, hub_address
     from palmette.runtime.transports.keys.folder import Keys
 
+    if not folder.exists():
+        raise InputError(ArgumentFault("keys", str(folder), "is not there; expected a folder of keys, or a pack"))
     if hub is None or node is None:
         argument = "hub" if hub is None else "node"
         raise InputError(ArgumentFault(argument, "missing", "expected it, or a pack of keys that has it"))

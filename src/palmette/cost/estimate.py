@@ -199,7 +199,7 @@ def transfers(price: Price) -> list[Transfer]:
     for step, start_s, end_s, size_bytes in happened:
         if step.to is not None:
             (sender, _, _), (receiver, instance, _) = _sides(step, phase.instances[step.instance].id, into)
-            background = is_background(step, phase)
+            background = is_background(step.kind, phase)
             found.append(Transfer(sender, receiver, instance, start_s, end_s, size_bytes, background))
     return sorted(found, key=lambda transfer: transfer.start_s)
 

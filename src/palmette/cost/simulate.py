@@ -218,7 +218,7 @@ class PhaseSimulator:
 
     def _add_step(self, graph: Graph, phase: Phase, step: Step, after: Sequence[int], begin: int = 0) -> None:
         if step.to is not None:
-            background = is_background(step, phase)
+            background = is_background(step.kind, phase)
             path = self.route(step.node, step.to).resources
             # A ring sends and receives at once.
             holds = () if step.parts > 1 else self._without_overlap(step.node, step.to)

@@ -157,9 +157,9 @@ TimedStep = tuple[Step, float, float, float]
 """An operation, the bytes that it carries, its start and its end."""
 
 
-def is_background(step: Step, phase: Phase) -> bool:
+def is_background(kind: Kind, phase: Phase) -> bool:
     """Whether a transfer gives way to all others: samples that no call of this iteration waits for."""
-    return step.kind is Kind.UPLOAD or (phase.ahead and step.kind is Kind.DATA)
+    return kind is Kind.UPLOAD or (phase.ahead and kind is Kind.DATA)
 
 
 def add(steps: Steps, step: Step) -> int:

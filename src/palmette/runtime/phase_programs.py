@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.steps import Iteration, is_background
+from palmette.cost.steps import Iteration
 from palmette.cost.sync.registry import SYNC_COSTS
 from palmette.runtime.program import Channel, Program, compile_programs
 from palmette.spec.plan import Phase
@@ -48,13 +48,7 @@ def channels_of(parts: Sequence[PhasePart]) -> dict[int, Channel]:
 
 def background_channels(parts: Sequence[PhasePart]) -> frozenset[int]:
     """The channels of samples that no call of their iteration waits for: they give way to all others."""
-    return frozenset(
-        operation.channel.number
-        for part in parts
-        for program in part.programs.values()
-        for operation in program.operations
-        if operation.channel is not None and is_background(part.made.steps[operation.number], part.phase)
-    )
+    return frozenset().union(*(each.background_channels for part in parts for each in part.programs.values()))
 
 
 def leading_channels(parts: Sequence[PhasePart]) -> dict[int, int]:

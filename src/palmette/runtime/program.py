@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from palmette.cost.operations import samples_by_instance, topological
 from palmette.cost.sizes import Run
-from palmette.cost.steps import HALVES, Iteration, Kind, NormPoint, Piece, Step
+from palmette.cost.steps import HALVES, Iteration, Kind, NormPoint, Piece, Step, is_background
 from palmette.spec.plan import Phase
 from palmette.spec.trace import Op
 
@@ -90,6 +90,15 @@ class Program:
     def channels(self) -> list[Channel]:
         """The channels that this node sends or receives on."""
         return [operation.channel for operation in self.operations if operation.channel is not None]
+
+    @property
+    def background_channels(self) -> frozenset[int]:
+        """The numbers of those for samples that no call of their iteration waits for: they give way to all others."""
+        return frozenset(
+            each.channel.number
+            for each in self.operations
+            if each.channel is not None and is_background(each.what, self.phase)
+        )
 
     @property
     def own(self) -> list[int]:

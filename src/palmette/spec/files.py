@@ -31,7 +31,7 @@ _CParser: Any = getattr(getattr(yaml, "cyaml", None), "CParser", object)
 _MOST_TIMES, _MOST_VALUES = 10, 100_000
 
 # What is read within seconds: clusters of some 100,000 nodes. Larger files are not written by hand.
-_MOST_YAML = 16 * 2**20
+_MOST_YAML = 4 * 2**20
 
 _NO_FAULT_OF_THE_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

@@ -32,9 +32,9 @@ def keys(runs: Runs) -> Keys:
     return made
 
 
-@pytest.mark.parametrize("name", ["hierarchy", "many sources"])
-def test_weights_equal_those_of_one_process(runs: Runs, name: str) -> None:
-    assert_equal(runs, TINY, trees(5)[name], DOUBLE, "--transport", "tls")
+@pytest.mark.parametrize(("name", "ahead"), [("hierarchy", True), ("many sources", False)])
+def test_weights_equal_those_of_one_process(runs: Runs, name: str, ahead: bool) -> None:
+    assert_equal(runs, TINY, trees(5)[name].model_copy(update={"ahead": ahead}), DOUBLE, "--transport", "tls")
 
 
 @pytest.mark.slow

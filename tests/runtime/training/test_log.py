@@ -16,6 +16,7 @@ from palmette.runtime.training.log import _diverged
     [
         ({"lr": 0.5}, "--lr (it was 0.5), or --clip-norm 1"),
         ({"lr": 0.5, "clip_norm": 2.0}, "--lr (it was 0.5)"),
+        ({"lr": 1e9}, "--lr (it was 1e+09)"),
         ({"lr": 0.5, "precision": "fp16"}, "--lr (it was 0.5), or --loss-scale (it was 1024), or --clip-norm 1"),
     ],
 )

@@ -20,6 +20,8 @@ from palmette.spec.plan import Phase
 
 # A long activity is added up piece by piece, so that its records do not fill the memory.
 _PIECE = 20_000
+# A clipped gradient has a norm of 1, so that an update is as long as this: with more, weights are lost all the same.
+_MOST_LR_CLIPPED = 10.0
 
 
 class TrainingLog:
@@ -150,6 +152,7 @@ def _diverged(number: int, loss: float, job: Job) -> str:
         return f"the loss is {loss} before the first update, whatever the options of the training; {look}"
     options = job.options
     smaller = f"--lr (it was {options.lr:g})" if options.lr is not None else "--lr"
-    clip = "" if options.clip_norm is not None else ", or --clip-norm 1"
+    helps = options.clip_norm is None and (options.lr is None or options.lr <= _MOST_LR_CLIPPED)
+    clip = ", or --clip-norm 1" if helps else ""
     scale = f", or --loss-scale (it was {options.loss_scale:g})" if options.autocast == "fp16" else ""
     return f"the loss is {loss} in iteration {number}; start again with a smaller {smaller}{scale}{clip}"

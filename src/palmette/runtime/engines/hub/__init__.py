@@ -25,5 +25,6 @@ allowed            what the owner of a worker or a hub allows
 limits             what the owner of a worker lets it take of its machine
 building           from an order to a setup, on the worker's machine
 access             where a hub is, and the credentials to enter
+endpoint           where it connects to the other workers of a phase
 dialler            the worker's side: dials, serves, and dials again
 """

@@ -34,10 +34,10 @@ class HubAccess:
     own: Credentials
     keep: Callable[[Credentials], None] = lambda _: None
 
-    def dialled(self) -> Any:
-        """A connection, which is established when it is first used."""
+    def dialled(self, *more: tuple[str, int]) -> Any:
+        """A connection, which is established when it is first used; with more options of gRPC's."""
         secured = grpc.ssl_channel_credentials(self.own.authority, self.own.key, self.own.certificate)
-        return grpc.secure_channel(self.address, secured, options=_OPTIONS)
+        return grpc.secure_channel(self.address, secured, options=[*_OPTIONS, *more])
 
 
 def hub_address(text: str) -> str:

@@ -4,7 +4,8 @@
       ▲                        └▶ set up ─▶ run ─▶ stop ─┘
       └── wait, longer each time ◀── the connection is lost, or the hub has left
 
-A run is executed in threads of this process, so that its channels are streams of the same connection.
+A run is executed in threads of this process, so that its channels are streams of the same connection; but samples that
+are sent ahead have another one (``endpoint``).
 """
 
 from __future__ import annotations
@@ -14,11 +15,9 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import replace
 from importlib.metadata import version
 from queue import SimpleQueue
-from typing import Any
 
 import torch
 
@@ -26,6 +25,7 @@ from palmette.errors import RunError
 from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.building import SetupBuilder
 from palmette.runtime.engines.hub.codec import BadMessage, Envelope, MessageParts
+from palmette.runtime.engines.hub.endpoint import ConnectionEndpoint
 from palmette.runtime.engines.hub.messages import (
     HUB,
     PROTOCOL,
@@ -54,7 +54,6 @@ from palmette.runtime.transports.tls.frames import (
     hello,
 )
 from palmette.runtime.transports.tls.streams import NetworkStream, StreamState
-from palmette.runtime.transports.tls.transport import TlsTransport
 from palmette.runtime.worker.commands import Command, EngineGone, Event, Stop
 from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.tuning import use_threads
@@ -68,20 +67,6 @@ _FAREWELL_S = 1.0
 _KEEPING_S = _MEASURED_S = 10.0
 _LOOK_EVERY_S = 10.0
 RENEW_EVERY_S = 3600.0
-
-
-@dataclass(frozen=True)
-class ConnectionEndpoint:
-    """An endpoint on the connection that a worker has already."""
-
-    dialled: Any
-    token: bytes = field(repr=False)
-    channels: tuple[Channel, ...]
-
-    def connect(self, node: str) -> TlsTransport:
-        """Open the streams of a phase; returns when all workers have."""
-        opened = partial(NetworkStream, self.dialled)
-        return TlsTransport(opened, lambda: None, hub=HUB, token=self.token, channels=self.channels, node=node)
 
 
 class _RunControl:
@@ -119,7 +104,7 @@ class HubConnection:
         self._builder, self._probes, self.orders, self.runs = builder, probes, 0, 0
         self.address, self.node = access.address, access.own.node
         self._own, self._keep, self._asked_s = access.own, access.keep, -math.inf
-        self._dialled = access.dialled()
+        self._access, self._dialled = access, access.dialled()
         self._state = StreamState(access.own.node, HUB, f"the hub at {access.address}")
         self._working: tuple[_RunControl, threading.Thread] | None = None
         self._measuring: list[threading.Thread] = []
@@ -214,7 +199,8 @@ class HubConnection:
 
     def _work(self, order: WorkOrder, control: _RunControl) -> None:
         try:
-            endpoint = ConnectionEndpoint(self._dialled, order.token, order.channels)
+            background = frozenset[int]().union(*(each.background_channels for each in order.programs if each))
+            endpoint = self._endpoint(order.token, order.channels, background)
             setup = self._builder.built(order, endpoint)
             use_threads(setup.threads)
             control.worker = worker = Worker(setup, control)
@@ -227,6 +213,12 @@ class HubConnection:
             return
         except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
             control.send(failure(error))
+
+    def _endpoint(
+        self, token: bytes, channels: tuple[Channel, ...], background: frozenset[int] = frozenset()
+    ) -> ConnectionEndpoint:
+        access = replace(self._access, own=self._own)
+        return ConnectionEndpoint(self._dialled, access, token, channels, background)
 
     def _renew(self) -> None:
         """Ask for another certificate when this one ends soon, not too often."""
@@ -248,7 +240,7 @@ class HubConnection:
         try:
             endpoint = None
             if isinstance(request, TimeTransfer):
-                endpoint = ConnectionEndpoint(self._dialled, request.token, request.channels)
+                endpoint = self._endpoint(request.token, request.channels)
             self._send(self._probes(self.node, request, endpoint), run)
         except BaseException as error:  # noqa: BLE001  (sent to the engine)
             self._send(failure(error), run)

@@ -7,13 +7,14 @@ reach. All are identified by their certificates.
                    ▲
                  server
 
-frames      the message format on a stream: a header and raw bytes
-credit      how many bytes may be sent before the receiver asks for them
-hub         relays between the streams of two workers, and refuses all others
-local       the local socket for the worker on the hub's own machine
-streams     a worker's streams
-transport   a worker's transport
-rendezvous  the rendezvous at a hub
+frames       the message format on a stream: a header and raw bytes
+credit       how many bytes may be sent before the receiver asks for them
+hub          relays between the streams of two workers, and refuses all others
+local        the local socket for the worker on the hub's own machine
+streams      a worker's streams
+connections  the connections that they are opened on
+transport    a worker's transport
+rendezvous   the rendezvous at a hub
 """
 
 import os

@@ -4,6 +4,7 @@ A worker opens a control stream (``Attend``) and one for each of its channels (`
 only if the certificate has the same, was issued by the authority and has not been revoked, and gives a node only its
 own ends of channels, each once. Workers send heartbeats on a connection separate from the messages', and the hub
 returns them. When a worker ends without a farewell, or has been silent for some seconds, the hub informs all others.
+Background traffic comes on one more connection, which the hub marks, so that what it sends there is marked, too.
 
     sender ═ data ═▶ hub ═ data ═▶ receiver
            ◀ grant ══   ◀ grant ══         or credit
@@ -30,6 +31,7 @@ from palmette.runtime.transports.keys.certificates import Roles
 from palmette.runtime.transports.keys.credentials import Credentials
 from palmette.runtime.transports.keys.held import HeldKeys, KeySource, key_source
 from palmette.runtime.transports.liveness import Liveness
+from palmette.runtime.transports.marking import mark_from
 from palmette.runtime.transports.tls.frames import (
     MOST_BYTES,
     NO_CHANNEL,
@@ -43,6 +45,8 @@ from palmette.runtime.transports.tls.frames import (
 from palmette.runtime.transports.tls.local import LONGEST_PATH, Aborted, LocalContext, frames
 
 SERVICE = "palmette.Hub"
+BACKGROUND = ("traffic", "background")
+"""What a worker says of a stream on a connection that carries nothing but background traffic."""
 _HANDSHAKE_PATIENCE_MS = 10_000
 # A connection loses nothing on the way, so heartbeats may be rarer than with datagrams.
 ALIVE_EVERY_S = 1.5
@@ -252,6 +256,8 @@ class Hub:
         if node in ends.contexts:
             await refuse(context, f"node {node} uses channel {number} already")
         ends.contexts[node] = context
+        if BACKGROUND in context.invocation_metadata():
+            mark_from(context.peer())
         if len(ends.contexts) == 2:
             ends.both.set()
         await ends.both.wait()

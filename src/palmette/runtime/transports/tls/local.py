@@ -61,6 +61,10 @@ class LocalContext:
         """The node's certificate."""
         return {"x509_pem_cert": [self._certificate]}
 
+    def invocation_metadata(self) -> tuple[()]:
+        """Nothing is said beside the frames."""
+        return ()
+
     async def write(self, frame: bytes) -> None:
         """Send a frame."""
         self._writer.write(LENGTH.pack(len(frame)) + frame)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from palmette.errors import Fault, InputError
-from palmette.runtime.phase_programs import PhasePart
+from palmette.runtime.phase_programs import PhasePart, background_channels
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.held import HeldKeys, temporary_keys
@@ -47,7 +47,8 @@ class HubRendezvous:
         local = None if site.folder is None else site.folder / "hub"
         setup = HubSetup(node, self._keys_of(node), token, tuple(site.nodes), channels, site.addresses[node], local)
         self._hub = site.serve(node, setup)
-        self._endpoint = HubEndpoint(self._hub.info, self._keys_of(node), token, channels)
+        background = background_channels(site.parts)
+        self._endpoint = HubEndpoint(self._hub.info, self._keys_of(node), token, channels, background)
 
     def _keys_of(self, node: str) -> Path | HeldKeys:
         return self._keys.of(node) if isinstance(self._keys, HeldKeys) else self._keys

@@ -22,6 +22,11 @@ from palmette.runtime.transports.tls.hub import SERVICE
 from palmette.runtime.transports.tls.local import ENDED, LENGTH, StreamEnd
 
 _Mark = SimpleQueue[bool]
+_HANDSHAKES = {
+    "WRONG_VERSION_NUMBER": "what answers there does not speak TLS",
+    "certificate has expired": "its certificate has expired",
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is of another authority than the keys here",
+}
 _PERMISSION = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT)
 
 
@@ -83,15 +88,22 @@ class StreamState:
                 return peer_silent(details, (self.hub, details))
             case code if code in _PERMISSION:
                 return RunError(f"{self._called} refuses: {details}")
-        return ConnectionLost(f"lost the connection to {self._called}: {details}", self.hub)
+        return ConnectionLost(f"lost the connection to {self._called}: {_in_short(details)}", self.hub)
+
+
+def _in_short(details: str) -> str:
+    """Why there is no connection, where gRPC says it in words of its TLS library."""
+    return next((meaning for sign, meaning in _HANDSHAKES.items() if sign in details), details)
 
 
 class NetworkStream:
     """A stream over gRPC."""
 
-    def __init__(self, dialled: Any, method: str, first: bytes, state: StreamState) -> None:
+    def __init__(
+        self, dialled: Any, method: str, first: bytes, state: StreamState, metadata: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         self._outbox, self._state = _Outbox(first), state
-        self._call = dialled.stream_stream(f"/{SERVICE}/{method}")(self._outbox)
+        self._call = dialled.stream_stream(f"/{SERVICE}/{method}")(self._outbox, metadata=metadata)
         if not self._call.add_callback(self._outbox.end):
             self._outbox.end()
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import grpc
 import torch
@@ -25,9 +23,12 @@ from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import TransportClosed
 from palmette.runtime.transports.heartbeat import SILENCE_S, peer_silent
 from palmette.runtime.transports.keys.certificates import dns_name
+from palmette.runtime.transports.keys.credentials import Credentials
 from palmette.runtime.transports.keys.held import HeldKeys, key_source
 from palmette.runtime.transports.lengths import refuse_length
 from palmette.runtime.transports.liveness import Liveness
+from palmette.runtime.transports.marking import GRPC_BACKGROUND
+from palmette.runtime.transports.tls.connections import Connections, LocalConnections, NetworkConnections
 from palmette.runtime.transports.tls.credit import ReceiveWindow, SendCredit
 from palmette.runtime.transports.tls.frames import (
     HEADER_BYTES,
@@ -43,7 +44,7 @@ from palmette.runtime.transports.tls.frames import (
     hello,
 )
 from palmette.runtime.transports.tls.hub import ALIVE_EVERY_S, HubAddress
-from palmette.runtime.transports.tls.streams import LocalStream, NetworkStream, Stream, StreamState
+from palmette.runtime.transports.tls.streams import Stream, StreamState
 from palmette.runtime.transports.yielding import PIECE_BYTES, YIELD_AT_MOST_S, SendGate
 
 _OPTIONS = [
@@ -54,18 +55,20 @@ _OPTIONS = [
     ("grpc.enable_http_proxy", 0),
 ]
 _FAREWELL_S = 1.0
-OpenStream = Callable[[str, bytes, StreamState], Stream]
-"""Opens a stream for a method, with its first frame."""
 
 
 @dataclass(frozen=True)
 class HubEndpoint:
-    """An endpoint at a hub; each worker finds its key in a folder of its own machine, or is given it, in ``keys``."""
+    """An endpoint at a hub; each worker finds its key in a folder of its own machine, or is given it, in ``keys``.
+
+    ``background`` are the numbers of the channels whose messages give way to all others.
+    """
 
     hub: HubAddress
     keys: Path | HeldKeys
     token: bytes = field(repr=False)
     channels: Sequence[Channel]
+    background: Collection[int] = ()
 
     def connect(self, node: str) -> TlsTransport:
         """Connect as ``node``; returns when all are connected.
@@ -77,56 +80,54 @@ class HubEndpoint:
         wrong = own.objection(self.hub.certificate, self.hub.node)
         if wrong is not None:
             raise RunError(f"the certificate of the hub on node {self.hub.node} is not valid: {wrong}")
-        if node == self.hub.node and self.hub.local is not None:
-            return self._transport(partial(LocalStream, self.hub.local), lambda: None, node)
-        secured = grpc.ssl_channel_credentials(self.hub.certificate, own.key, own.certificate)
-        options = [*_OPTIONS, ("grpc.ssl_target_name_override", dns_name(self.hub.node))]
-        lines = _Lines(*(grpc.secure_channel(self.hub.address, secured, options=options) for _ in range(2)))
+        connections = self._connections(own, node)
         try:
-            return self._transport(lines.opened, lines.close, node)
+            return TlsTransport(
+                connections,
+                hub=self.hub.node,
+                token=self.token,
+                channels=self.channels,
+                node=node,
+                background=self.background,
+            )
         except BaseException:
-            lines.close()
+            connections.close()
             raise
 
-    def _transport(self, opened: OpenStream, hang_up: Callable[[], None], node: str) -> TlsTransport:
-        return TlsTransport(opened, hang_up, hub=self.hub.node, token=self.token, channels=self.channels, node=node)
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """A worker's two connections: one for control, so that heartbeats wait for no message, and one for messages."""
-
-    attending: Any
-    carrying: Any
-
-    def opened(self, method: str, first: bytes, state: StreamState) -> Stream:
-        return NetworkStream(self.attending if method == "Attend" else self.carrying, method, first, state)
-
-    def close(self) -> None:
-        self.attending.close()
-        self.carrying.close()
+    def _connections(self, own: Credentials, node: str) -> Connections:
+        if node == self.hub.node and self.hub.local is not None:
+            return LocalConnections(self.hub.local)
+        secured = grpc.ssl_channel_credentials(self.hub.certificate, own.key, own.certificate)
+        options = [*_OPTIONS, ("grpc.ssl_target_name_override", dns_name(self.hub.node))]
+        attending, carrying, behind = (
+            grpc.secure_channel(self.hub.address, secured, options=[*options, *more])
+            for more in ((), (), (GRPC_BACKGROUND,))
+        )
+        return NetworkConnections(attending, carrying, behind, own=(attending, carrying, behind))
 
 
 class TlsTransport:
-    """Messages over the streams of ``hub``, which ``opened`` opens and ``hang_up`` closes."""
+    """Messages over streams to ``hub``; those of channels in the ``background`` have a connection of their own."""
 
     def __init__(
         self,
-        opened: OpenStream,
-        hang_up: Callable[[], None],
+        connections: Connections,
         *,
         hub: str,
         token: bytes,
         channels: Sequence[Channel],
         node: str,
+        background: Collection[int] = (),
     ) -> None:
-        self._hang_up, self._hub = hang_up, hub
+        self._connections, self._hub = connections, hub
         self._state = StreamState(node, hub)
-        self._attendance = opened("Attend", hello(token, node), self._state)
+        self._attendance = connections.opened("Attend", hello(token, node), self._state)
         self._streams = {
-            channel.number: opened("Carry", hello(token, node, channel.number), self._state)
-            for channel in channels
-            if node in (channel.sender, channel.receiver)
+            number: connections.opened(
+                "Carry", hello(token, node, number), self._state, background=number in background
+            )
+            for number, *ends in channels
+            if node in ends
         }
         self._await_welcome()
         self._credits: dict[int, SendCredit] = {}
@@ -210,7 +211,7 @@ class TlsTransport:
         self._watching.join(_FAREWELL_S)
         for stream in (*self._streams.values(), self._attendance):
             stream.close()
-        self._hang_up()
+        self._connections.close()
 
     def _watch(self) -> None:
         """Wait for the end of the control stream; then wake all that wait for messages."""
