@@ -68,9 +68,31 @@ def test_what_needs_torch_says_how_to_get_it(installed: Path, tmp_path: Path) ->
     done = run(installed, tmp_path, "profile", "lenet5", "--cluster", "cluster.yaml")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "palmette: torch is not installed; profiling and training need: pip install 'palmette[run]'\n"
+    (tmp_path / "training.yaml").write_text("cluster: cluster.yaml\nmodel: lenet5\nepochs: 1\n")
+    assert run(installed, tmp_path, "up", "-y").stderr == done.stderr
     examined = run(installed, tmp_path, "doctor")
     assert "pip install 'palmette[run]' to train, too" in examined.stdout
     assert examined.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("epoch: 1", "training.yaml: epoch: 1: unknown field; did you mean epochs?"),
+        ("strategy: hybrit", "training.yaml: strategy: hybrit: no such strategy; did you mean hybrid?"),
+        ("engine: hubb", "training.yaml: engine: hubb: no such engine; did you mean hub?"),
+        ("learning: curve.json", "curve.json: the file: cannot be read: No such file or directory"),
+    ],
+    ids=lambda each: each.partition(":")[0],
+)
+def test_what_is_wrong_with_a_training_file_is_told_without_torch(
+    installed: Path, tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "training.yaml").write_text(f"cluster: cluster.yaml\nmodel: lenet5\n{line}\n")
+    done = run(installed, tmp_path, "up", "-y")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"palmette: {said}\n")
 
 
 @pytest.mark.slow
