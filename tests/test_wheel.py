@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.plan.problems import profile
-from tests.wheel import Environments, later_pythons, outside
+from tests.wheel import ROOT, Environments, later_pythons, outside
 
 CLUSTER = """\
 nodes:
@@ -60,6 +60,20 @@ def test_it_plans_prices_and_reports_without_torch(installed: Path, tmp_path: Pa
         done = run(installed, tmp_path, *arguments)
         assert done.returncode == 0, (arguments, done.stderr)
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_planning_needs_less_than_120_mb_of_downloads(environments: Environments, tmp_path: Path) -> None:
+    files = environments.downloaded(tmp_path)
+    if files is None:
+        pytest.skip("no index has the packages")
+    assert not [file.name for file in files if file.name.startswith(("torch", "nvidia"))]
+    total = sum(file.stat().st_size for file in files)
+    assert total < 120e6
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    told = float(page.partition(" MB to download")[0].rpartition("(")[2])
+    assert total / 1e6 == pytest.approx(told, rel=0.15)
 
 
 @pytest.mark.slow
