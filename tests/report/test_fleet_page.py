@@ -61,7 +61,7 @@ def test_equal_links_of_unfolded_nodes_share_a_line_and_a_label(shown: Opened) -
     shown.page.click('[data-toggle="folded"]')
     labels = shown.page.locator("#chart-tree .linked").all_inner_texts()
     assert {"7 links of 40 Mbit/s", "7 links of 30 Mbit/s", "6 links of 20 Mbit/s"} <= set(labels)
-    shown.page.locator("#chart-tree .bundle").first.dispatch_event("pointermove")
+    shown.page.locator("#chart-tree .alike").first.dispatch_event("pointermove")
     assert "to phone2, phone5" in shown.tip()
     shown.page.locator("#chart-tree .link").first.dispatch_event("pointerdown")
     assert shown.tip().splitlines()[:2] == ["phone2 – edge2", "20 Mbit/s"]

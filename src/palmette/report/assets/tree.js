@@ -85,9 +85,9 @@ function drawTree(entry, phase, width) {
   const narrow = width < 620;
   const { names, left } = lanesOf(entry, phase);
   const depth = Math.max(...phase.instances.map((i) => i.layers[1]));
-  const bundles = names.length > LABELLED_NODES ? linkBundles(entry, names) : null;
+  const alike = names.length > LABELLED_NODES ? equalLinks(entry, names) : null;
   const step = narrow ? 6 : 10;
-  const boxWide = narrow ? 92 : 148, gutter = bundles ? (bundles.length + 1) * step : narrow ? 26 : 40, feedWide = narrow ? 52 : 78;
+  const boxWide = narrow ? 92 : 148, gutter = alike ? (alike.length + 1) * step : narrow ? 26 : 40, feedWide = narrow ? 52 : 78;
   const start = gutter + boxWide + feedWide, end = width - (narrow ? 34 : 62), cell = (end - start) / depth;
   const barHigh = 26, rowHigh = 38, gap = narrow ? 34 : 40;
   const lane = {};
@@ -101,7 +101,7 @@ function drawTree(entry, phase, width) {
   const height = y - gap + 18;
   const drawn = chart("chart-tree", "The cluster with its links, and the instance tree on it.", width, height);
   drawLayers(drawn, entry, depth, start, cell, height);
-  if (bundles) drawBundles(drawn, bundles, lane, gutter, step, boxWide + feedWide);
+  if (alike) drawEqualLinks(drawn, alike, lane, gutter, step, boxWide + feedWide);
   else drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow);
   const at = {};
   for (const name of names) {
@@ -166,33 +166,33 @@ function labelBelow(drawn, place, x, texts, wide) {
 }
 
 // Equal links of one node to others below it, in the order of the picture; the lowest node first, so that its are inmost.
-function linkBundles(entry, names) {
-  const bundles = new Map(), place = (name) => names.indexOf(name);
+function equalLinks(entry, names) {
+  const alike = new Map(), place = (name) => names.indexOf(name);
   for (const link of entry.cluster ? entry.cluster.links : []) {
     if (!link.between.every((name) => names.includes(name))) continue;
     const [upper, lower] = [...link.between].sort((a, b) => place(a) - place(b));
     const key = JSON.stringify([upper, linkFacts(link)]);
-    if (!bundles.has(key)) bundles.set(key, { upper, links: [] });
-    bundles.get(key).links.push([link, lower]);
+    if (!alike.has(key)) alike.set(key, { upper, links: [] });
+    alike.get(key).links.push([link, lower]);
   }
-  return [...bundles.values()].sort((a, b) => place(b.upper) - place(a.upper));
+  return [...alike.values()].sort((a, b) => place(b.upper) - place(a.upper));
 }
 
-// Many links: those of a bundle share a line on the left, with a dot where one of them leaves it, and one label.
+// Many links: equal ones share a line on the left, with a dot where one of them leaves it, and one label.
 //
 //     ┌─●── edge-1
 //     │     3 links of 20 Mbit/s
 //     ├─●── phone-1
 //     └─●── phone-2
-function drawBundles(drawn, bundles, lane, gutter, step, wide) {
+function drawEqualLinks(drawn, alike, lane, gutter, step, wide) {
   const below = {};
-  bundles.forEach(({ upper, links }, k) => {
+  alike.forEach(({ upper, links }, k) => {
     const x = gutter - (k + 1) * step, top = lane[upper].mid, ends = links.map(([, lower]) => lane[lower].mid);
     const [link] = links[0], many = plural(links.length, "link");
     const trunk = `M${gutter} ${top}H${x}V${Math.max(...ends)}`;
     const stubs = ends.map((y) => `M${x} ${y}H${gutter}`);
     const wires = svg("path", { class: "wire", d: [trunk, ...stubs].join(""), fill: "none", "stroke-width": 1.5 });
-    const whole = mark(svg("path", { d: trunk, fill: "none", stroke: "transparent", "stroke-width": step, class: "bundle" }),
+    const whole = mark(svg("path", { d: trunk, fill: "none", stroke: "transparent", "stroke-width": step, class: "alike" }),
       () => [`${upper}: ${many}`, ...linkFacts(link), `to ${links.map(([, lower]) => lower).join(", ")}`]);
     const each = links.map(([one], n) => mark(svg("path", { d: stubs[n], stroke: "transparent", "stroke-width": 18, class: "link" }), () => linkLines(one)));
     const dots = [top, ...ends].map((y) => svg("circle", { class: "joint", cx: x, cy: y, r: 2.5, "pointer-events": "none" }));
