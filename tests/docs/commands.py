@@ -42,6 +42,8 @@ METER = "needs a meter; tests/control/run/test_metering.py and tests/cli/test_po
 MINUTES = "computes for minutes; tests/reproduce makes the same figures from smaller experiments"
 AT_HUB = "measures on several machines for minutes; tests/control/test_measured_at_hub.py with a small network"
 PEFT = "typed by tests/examples/test_lora_gpt2.py, where peft is installed"
+ASKS = "asks fifteen questions, which tests/cli/test_first_steps.py answers in a terminal; the next command gives flags"
+AT_PORT = "listens on a fixed port; tests/control/up/test_engines.py trains such a file at a hub on a free one"
 LEFT_OUT = {
     "docs/choosing.md": {"palmette power sample --meter zeus --for 5min -o samples.csv": METER},
     "docs/hosts.md": {
@@ -69,7 +71,9 @@ LEFT_OUT = {
         "palmette reproduce pact --measured -o figures": MINUTES,
     },
     "docs/running.md": {"palmette run alone.json --testbed none --meter laptop=zeus -o run": METER},
+    "docs/plan-without-hardware.md": {"palmette init cluster.yaml": ASKS},
     "examples/one-file/README.md": {
+        "palmette up training.yaml --engine hub --keys keys -o at-hub": AT_PORT,
         "palmette up training.yaml --engine ray --insecure -o on-ray": RAY,
     },
 }

@@ -5,6 +5,7 @@ What the pages call ``hub.example:8443`` is an address of this machine here.
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.transports.keys.folder import Keys
 from tests.control.hub_workers import DiallingWorkers, HubWorkers
 from tests.docs.session import Type, interrupted, typed
+from tests.testbed.test_namespaces import eventually
 
 INTERRUPTED, CONNECTED = 130, "connected to the hub"
 BOTH = ("phone", "server")
@@ -60,7 +62,7 @@ def test_security(started: Type, tmp_path: Path) -> None:
     page = "docs/security.md"
     for step in typed(page, tmp_path):
         if " worker " in step.text:
-            with HubWorkers(tmp_path, keys=Keys(Path("keys"))) as place:
+            with HubWorkers(tmp_path, keys=Keys(tmp_path / "keys")) as place:
                 assert interrupted(started, step.text, CONNECTED, here(place), INTERRUPTED)
         else:
             assert started(step.text)
@@ -72,7 +74,7 @@ def test_three_ways_to_dial_in(started: Type, tmp_path: Path, monkeypatch: pytes
     words = {"worker": "worker hub.example", "pack": "keys pack", "packed": "worker --keys"}
     words |= {"invite": "keys invite", "enroll": "worker --enroll"}
     shown = with_keys(started, tmp_path, **words)
-    with HubWorkers(tmp_path, keys=Keys(Path("keys"))) as place:
+    with HubWorkers(tmp_path, keys=Keys(tmp_path / "keys")) as place:
         assert interrupted(started, shown["worker"], CONNECTED, here(place), INTERRUPTED)
         code = started(shown["pack"], here(place)).split("code: ")[1].strip()
         monkeypatch.setattr("palmette.cli.worker.read_passphrase", lambda _file: code)
@@ -90,7 +92,7 @@ def test_a_run_with_workers_that_have_dialled_in(started: Type, tmp_path: Path) 
     shown = with_keys(
         started, tmp_path, run="--listen 0.0.0.0", measured="--write-cluster", plan="--cluster measured.yaml"
     )
-    with HubWorkers(tmp_path, keys=Keys(Path("keys"))) as place:
+    with HubWorkers(tmp_path, keys=Keys(tmp_path / "keys")) as place:
         place.start(BOTH, allowed=AllowedNames())
         listening = {"--engine hub": f"--engine hub --listen {place.listen}"}
         assert "an iteration: measured" in started(shown["run"], here(place))
@@ -99,17 +101,28 @@ def test_a_run_with_workers_that_have_dialled_in(started: Type, tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_keys_with_addresses_and_a_plan_for_ray(started: Type, tmp_path: Path) -> None:
+    shown = with_keys(started, tmp_path, server="issue server --address", phone="phone  --address", plan="hiertrain")
+    shutil.rmtree(tmp_path / "keys")
+    started("palmette keys init")
+    assert "server: valid until" in started(shown["server"])
+    assert "phone: valid until" in started(shown["phone"])
+    assert "hiertrain for lenet5" in started(shown["plan"])
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_hub_that_keeps_runs(started: Type, tmp_path: Path) -> None:
     words = {name: f"palmette {name}" for name in ("hub", "ls", "logs", "watch", "stop", "fetch")}
     shown = with_keys(started, tmp_path, **words, alice="--role operator", run="--as alice", resume="--resume 3f2a")
     started(shown["alice"])
-    place = DiallingWorkers(tmp_path, keys=Keys(Path("keys")))
+    place = DiallingWorkers(tmp_path, keys=Keys(tmp_path / "keys"))
     with hub_process(place, shown["hub"]), place:
         place.start(BOTH, allowed=AllowedNames())
         name = started(shown["run"], here(place)).split()[1]
         at = {**here(place), "3f2a": name[:4]}
         assert name in started(shown["ls"], at)
+        assert eventually((tmp_path / "runs" / name / "run.json").exists, 60)
         assert interrupted(started, shown["watch"], "http://", at)
         assert started(shown["stop"], at)
         assert "stopped" in started(shown["logs"], at)

@@ -155,7 +155,11 @@ def _plan(asked: UpRequest, profile: Profile, quiet: bool) -> Plan:
 def _agrees() -> bool:
     """Whether the user wants to train with this plan."""
     print("Train with this plan? [Y/n] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    try:
+        return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # what follows is a line of its own
+        raise
 
 
 def _train(asked: UpRequest, plan: Plan, quiet: bool) -> None:
