@@ -13,6 +13,7 @@ from palmette.cli import execute
 from tests.docs.commands import ROOT
 from tests.docs.session import Type, interrupted, masked, missing, typed
 from tests.plan.problems import profile, three_tiers
+from tests.testbed.test_namespaces import eventually
 
 QUOTE = re.compile(r"((?:^> .*\n)+)", re.MULTILINE)
 WATTS = "time_s,power_w\n0,3\n1,4\n600,4\n"
@@ -86,7 +87,8 @@ def test_runs_without_a_terminal(started: Type, tmp_path: Path) -> None:
     shown = {step.command.split()[1]: step.text for step in typed("docs/running.md", tmp_path) if "  #" in step.text}
     name = {"3f2a": started(shown["run"]).split()[1][:4]}
     assert name["3f2a"] in started(shown["ls"])
-    assert "palmette run --resume run --detach" in started(shown["stop"], name)
+    assert eventually((tmp_path / "run" / "metrics.jsonl").exists, 60)
+    assert f"palmette run --resume {tmp_path / 'run'} --detach" in started(shown["stop"], name)
     assert "stopped" in started(shown["logs"], name)
     assert interrupted(started, "palmette watch 3f2a", "http://", name)
 
@@ -97,7 +99,7 @@ def test_add_a_strategy(started: Type, tmp_path: Path) -> None:
     (tmp_path / "cut.json").rename(tmp_path / "by-hand.json")
     said = [started(step.text) for step in typed("docs/add-a-strategy.md", tmp_path)]
     assert "front" in said[0]
-    assert "report.html: open it in any browser" in said[1]
+    assert "open it in any browser" in said[1]
     assert said[2].splitlines()[0].split()[:2] == ["strategy", "iteration"]
 
 
