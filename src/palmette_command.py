@@ -53,4 +53,8 @@ def _has_children() -> bool:
 
 
 def _say() -> None:
-    print("palmette: interrupted", file=sys.stderr, flush=True)  # noqa: T201
+    """Say so in a line of its own; where a bar was drawn, it is wiped out, and the cursor that it hid is back."""
+    stderr = sys.__stderr__
+    if stderr is not None:
+        clean = "\r\x1b[2K\x1b[?25h" if stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" else ""
+        print(f"{clean}palmette: interrupted", file=stderr, flush=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.plan.problems import profile
-from tests.wheel import Environments, later_pythons, outside
+from tests.wheel import ROOT, Environments, later_pythons, outside
 
 CLUSTER = """\
 nodes:
@@ -63,14 +63,50 @@ def test_it_plans_prices_and_reports_without_torch(installed: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_planning_needs_less_than_120_mb_of_downloads(environments: Environments, tmp_path: Path) -> None:
+    files = environments.downloaded(tmp_path)
+    if files is None:
+        pytest.skip("no index has the packages")
+    assert not [file.name for file in files if file.name.startswith(("torch", "nvidia"))]
+    total = sum(file.stat().st_size for file in files)
+    assert total < 120e6
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    told = float(page.partition(" MB to download")[0].rpartition("(")[2])
+    assert total / 1e6 == pytest.approx(told, rel=0.15)
+
+
+@pytest.mark.slow
 def test_what_needs_torch_says_how_to_get_it(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     done = run(installed, tmp_path, "profile", "lenet5", "--cluster", "cluster.yaml")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "palmette: torch is not installed; profiling and training need: pip install 'palmette[run]'\n"
+    (tmp_path / "training.yaml").write_text("cluster: cluster.yaml\nmodel: lenet5\nepochs: 1\n")
+    assert run(installed, tmp_path, "up", "-y").stderr == done.stderr
     examined = run(installed, tmp_path, "doctor")
     assert "pip install 'palmette[run]' to train, too" in examined.stdout
     assert examined.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("epoch: 1", "training.yaml: epoch: 1: unknown field; did you mean epochs?"),
+        ("strategy: hybrit", "training.yaml: strategy: hybrit: no such strategy; did you mean hybrid?"),
+        ("engine: hubb", "training.yaml: engine: hubb: no such engine; did you mean hub?"),
+        ("learning: curve.json", "curve.json: the file: cannot be read: No such file or directory"),
+    ],
+    ids=lambda each: each.partition(":")[0],
+)
+def test_what_is_wrong_with_a_training_file_is_told_without_torch(
+    installed: Path, tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "training.yaml").write_text(f"cluster: cluster.yaml\nmodel: lenet5\n{line}\n")
+    done = run(installed, tmp_path, "up", "-y")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"palmette: {said}\n")
 
 
 @pytest.mark.slow

@@ -61,6 +61,12 @@ class Environments:
                     (site / file).symlink_to(distribution(name).locate_file(file))
         return python.with_name("palmette")
 
+    def downloaded(self, folder: Path) -> list[Path] | None:
+        """What pip fetches for the base install, the wheel itself included; None where it does not find it."""
+        fetch = [*PIP, "download", "--dest", str(folder), str(self._wheel)]
+        done = subprocess.run(fetch, check=False, timeout=200, capture_output=True, env=outside())
+        return sorted(folder.iterdir()) if done.returncode == 0 else None
+
     def installed_by_pip(self, interpreter: str) -> Path | None:
         """The palmette command in a new environment of another Python; None where pip finds no packages for it."""
         home = self._folder / Path(interpreter).parents[1].name

@@ -1,4 +1,4 @@
-"""What a new user types in a terminal, from a wheel: palmette init, palmette up."""
+"""What a new user types in a terminal, from a wheel, as README.md has it: palmette init, palmette up."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_from_an_empty_environment_to_a_report_in_less_than_five_minutes(
     answers = dict.fromkeys(QUESTIONS, "") | {"How many cloud servers": "0", "How many training samples": "1500"}
     assert asked.wait(answers | {"How many epochs": "1"}, until_s) == 0, asked.screen
     assert "Next: palmette up" in asked.screen
-    trained = Terminal(tmp_path, palmette, "up", "-y")
-    assert trained.wait({}, until_s) == 0, trained.screen
+    trained = Terminal(tmp_path, palmette, "up")
+    assert trained.wait({"Train with this plan?": ""}, until_s) == 0, trained.screen
     assert "→" in trained.screen
     assert (tmp_path / "training" / "run" / "model.safetensors").exists()
     assert (tmp_path / "training" / "report.html").exists()

@@ -38,6 +38,14 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], capsys: p
     assert f"Example: palmette {' '.join(path)}" in text
 
 
+def test_no_line_of_the_list_of_commands_is_cut_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert execute(["--help"]) == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
+
+
 def test_help_names_every_kind_of_data() -> None:
     from palmette.zoo.data.registry import usages
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import palmette_command
 from tests.cli.world import World
 
 PALMETTE = str(Path(sys.executable).with_name("palmette"))
@@ -175,3 +177,18 @@ def test_ctrl_c_is_not_lost_in_a_package_that_catches_everything() -> None:
     command = [sys.executable, "-c", LOST_IN_AN_IMPORT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "palmette: interrupted\n")
+
+
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_interrupted_import_leaves_no_bar_and_no_hidden_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = _Screen()
+    monkeypatch.setattr(sys, "__stderr__", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    palmette_command._say()
+    monkeypatch.setenv("TERM", "dumb")
+    palmette_command._say()
+    assert screen.getvalue() == "\r\x1b[2K\x1b[?25hpalmette: interrupted\npalmette: interrupted\n"

@@ -44,8 +44,8 @@ def hub_keys(folder: Path, *more: str) -> Keys:
 class DiallingWorkers:
     """A place for a hub, wherever it is, and workers that dial it in threads."""
 
-    def __init__(self, folder: Path, listen: str = "127.0.0.1") -> None:
-        self.keys, port = hub_keys(folder), free_port()
+    def __init__(self, folder: Path, listen: str = "127.0.0.1", keys: Keys | None = None) -> None:
+        self.keys, port = keys or hub_keys(folder), free_port()
         self.address, self.listen = f"127.0.0.1:{port}", f"{listen}:{port}"
         self.machines = folder / "workers"
         self.workers: dict[str, HubWorker] = {}
@@ -110,8 +110,8 @@ class DiallingWorkers:
 class HubWorkers(DiallingWorkers):
     """The same with a hub of this process."""
 
-    def __init__(self, folder: Path, listen: str = "127.0.0.1") -> None:
-        super().__init__(folder, listen)
+    def __init__(self, folder: Path, listen: str = "127.0.0.1", keys: Keys | None = None) -> None:
+        super().__init__(folder, listen, keys)
         self.hub = open_hub(self.listen, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
 
 

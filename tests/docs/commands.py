@@ -1,4 +1,7 @@
-"""The commands that the documentation shows, and why some of them are not run by a test."""
+"""The commands that the documentation shows, who types them, and why some of them cannot be typed here.
+
+A page is typed by one test, as somebody follows it: in one folder, one command after the other.
+"""
 
 from __future__ import annotations
 
@@ -11,66 +14,76 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*/README.md"))]
 _BLOCK = re.compile(r"```(sh|console)\n(.*?)```", re.DOTALL)
-_SECTION = re.compile(r"^## ", re.MULTILINE)
 
-NOT_RUN = {
-    r"palmette profile ": "measures for minutes; tests/cli/test_profile.py profiles small networks",
-    r"palmette (run|watch|pretrain|pilot|worker) ": "trains, or waits for others; tests/cli run each of them",
-    r"palmette up( |$)": "asks, and trains; tests/cli/test_up.py and test_first_steps.py",
-    r"palmette curves collect ": "trains for hours",
-    r"palmette predict train ": "needs the curves of such trainings",
-    r"palmette reproduce ": "takes minutes; tests/reproduce",
-    r"palmette cluster join ": "starts Ray",
-    r"palmette power ": "needs a meter, and what it has written",
-    r"palmette init( cluster.yaml| +#.*)$": "asks; tests/cli/test_init.py",
-    r".*--recipe ": "needs a recipe of one's own; tests/cli/test_plan_recipe.py",
-    r".* (m\.json|pilot/|measurements m\.json)": "needs what pretrain or pilot has written",
-    r".*(by-hand|cut|wrong|faster|small|small-plan)\.(json|yaml)": "needs a file that is written by hand",
-    r"palmette (hub|ls|logs|stop|fetch)( |$)": "needs detached runs; tests/cli/test_detach.py and test_hub.py",
-    r"palmette keys invite ": "prints a code for a person to read; tests/runtime/engines/hub/test_enrolment.py",
-    r".*measured\.yaml": "needs what profile --write-cluster has written; tests/control/test_measured_at_hub.py",
-    r"palmette keys pack ": "prints a code for a person to read; tests/cli/test_keys.py",
-    r"palmette report run ": "needs a run",
+TYPED_BY = {
+    "README.md": "tests/cli/test_first_steps.py",
+    "docs/add-a-strategy.md": "tests/docs/test_typed_pages.py",
+    "docs/choosing.md": "tests/docs/test_typed_trainings.py",
+    "docs/getting-started.md": "tests/docs/test_getting_started.py",
+    "docs/hosts.md": "tests/docs/test_typed_hub.py",
+    "docs/measure-your-machines.md": "tests/docs/test_typed_pages.py",
+    "docs/plan-without-hardware.md": "tests/docs/test_typed_pages.py",
+    "docs/predicting.md": "tests/docs/test_typed_trainings.py",
+    "docs/read-the-report.md": "tests/docs/test_typed_pages.py",
+    "docs/recipes.md": "tests/docs/test_typed_trainings.py",
+    "docs/reproducing.md": "tests/reproduce",
+    "docs/running.md": "tests/docs/test_typed_pages.py",
+    "docs/security.md": "tests/docs/test_typed_hub.py",
+    "examples/busy-phone/README.md": "tests/docs/test_typed_pages.py",
+    "examples/lora-gpt2/README.md": "tests/examples/test_lora_gpt2.py",
+    "examples/one-file/README.md": "tests/docs/test_typed_trainings.py",
+    "examples/three-machines/README.md": "tests/docs/test_typed_trainings.py",
+    "examples/three-tiers/README.md": "tests/docs/test_typed_pages.py",
 }
-"""What cannot run here as it is written, and why."""
-DETACHED = "needs a detached run; tests/cli/test_detach.py"
-METERS = "needs a meter, or what one has written; tests/control/run/test_metering.py"
-TYPED = {
-    "docs/plan-without-hardware.md": {
-        "palmette init cluster.yaml": "asks; tests/cli/test_init.py",
+"""Which test types a page."""
+
+RAY = "needs the hosts of a Ray cluster; tests/control/run/test_ray.py has one in namespaces (pytest -m ray)"
+METER = "needs a meter; tests/control/run/test_metering.py and tests/cli/test_power.py replay the log of one"
+MINUTES = "computes for minutes; tests/reproduce makes the same figures from smaller experiments"
+AT_HUB = "measures on several machines for minutes; tests/control/test_measured_at_hub.py with a small network"
+PEFT = "typed by tests/examples/test_lora_gpt2.py, where peft is installed"
+ASKS = "asks fifteen questions, which tests/cli/test_first_steps.py answers in a terminal; the next command gives flags"
+AT_PORT = "listens on a fixed port; tests/control/up/test_engines.py trains such a file at a hub on a free one"
+LEFT_OUT = {
+    "docs/choosing.md": {"palmette power sample --meter zeus --for 5min -o samples.csv": METER},
+    "docs/hosts.md": {
+        "palmette cluster join 10.0.0.1:6379 --node phone": RAY,
+        "palmette cluster join 10.0.0.1:6379 --node cloud": RAY,
+        "palmette profile lenet5 --cluster cluster.yaml --engine ray -o profile.json": RAY,
+        "palmette pretrain lenet5 --cluster cluster.yaml --engine ray --insecure -o m.json": RAY,
+        "palmette run plan.json --engine ray --insecure -o run": RAY,
+        "palmette cluster join 10.0.0.1:6379 --node phone --token ~/token --keys ~/keys": RAY,
+        "palmette run plan.json --engine ray --transport tls --keys ~/keys --hub server": RAY,
+        "palmette pretrain lenet5 --cluster cluster.yaml --engine hub --keys keys -o m.json": AT_HUB,
+        "palmette pilot lenet5 --cluster cluster.yaml --engine hub --keys keys -o pilot": AT_HUB,
     },
-    "docs/running.md": {
-        "palmette run plan.json --detach -o run": DETACHED,
-        "palmette ls": DETACHED,
-        "palmette logs 3f2a -f": DETACHED,
-        "palmette stop 3f2a": DETACHED,
-        "palmette watch 3f2a": DETACHED,
-        "palmette run plan.json --optimizer adamw --lr 3e-4 --weight-decay 0.01 --groups '*.bias: weight_decay=0' "
-        "--schedule cosine --warmup 100 --clip-norm 1 --accumulate 4 --early-stop loss:3 --epochs 20": (
-            "trains for minutes; tests/runtime/training"
-        ),
-        "palmette run plan.json --meter phone=replay:plug.csv --meter server=replay:battery.csv -o run": METERS,
-        "palmette run alone.json --testbed none --meter laptop=zeus -o run": METERS,
+    "docs/recipes.md": {
+        "palmette plan hybrid --recipe training:recipe --lora q_proj,v_proj --rank 8 --cluster cluster.yaml "
+        "-o plan.json": PEFT,
     },
-    "docs/read-the-report.md": {"palmette watch run": "serves until it is stopped; tests/cli/test_watch.py"},
-    "examples/three-tiers/README.md": {},
-    "examples/busy-phone/README.md": {
-        "palmette run build/demo/auto.json --epochs 5 -o build/demo/longer &": "trains for minutes",
-        "palmette watch build/demo/longer --terminal": "follows that run",
+    "docs/reproducing.md": {
+        "palmette reproduce hiertrain -o figures": MINUTES,
+        "palmette reproduce hiertrain --measured -o figures": MINUTES,
+        "palmette reproduce cluster -o figures": MINUTES,
+        "palmette reproduce cluster --measured -o figures": MINUTES,
+        "palmette reproduce righttrain -o figures": MINUTES,
+        "palmette reproduce pact -o figures": MINUTES,
+        "palmette reproduce pact --measured -o figures": MINUTES,
+    },
+    "docs/running.md": {"palmette run alone.json --testbed none --meter laptop=zeus -o run": METER},
+    "docs/plan-without-hardware.md": {"palmette init cluster.yaml": ASKS},
+    "examples/one-file/README.md": {
+        "palmette up training.yaml --engine hub --keys keys -o at-hub": AT_PORT,
+        "palmette up training.yaml --engine ray --insecure -o on-ray": RAY,
     },
 }
-"""Pages that are typed as they are written, but for these commands; tests/docs/test_typed_pages.py."""
-WHOLE_PAGES = {
-    "docs/getting-started.md": "its page is typed whole; tests/docs/test_getting_started.py",
-    **dict.fromkeys(TYPED, "its page is typed whole; tests/docs/test_typed_pages.py"),
-}
+"""What cannot be typed here, and why."""
 
 
 class ShownCommand(NamedTuple):
-    """A command of a page, and of one of its sections."""
+    """A command of a page."""
 
     page: str
-    section: str
     text: str
 
     @property
@@ -78,21 +91,12 @@ class ShownCommand(NamedTuple):
         """What follows palmette, as a shell reads it."""
         return shlex.split(self.text, comments=True)[1:]
 
-    @property
-    def reason_not_to_run(self) -> str | None:
-        """Why no test runs it by itself; None if one does."""
-        if self.page in WHOLE_PAGES:
-            return WHOLE_PAGES[self.page]
-        return next((why for pattern, why in NOT_RUN.items() if re.match(pattern, self.text)), None)
-
 
 def shown_commands() -> Iterator[ShownCommand]:
     """All commands of palmette that the pages show, as they are written."""
     for page in PAGES:
-        for section in _SECTION.split(page.read_text(encoding="utf-8")):
-            title = section.partition("\n")[0]
-            for kind, body in _BLOCK.findall(section):
-                for line in re.sub(r"\\\n\s*", " ", body).splitlines():
-                    text = line.removeprefix("$ ") if kind == "console" else line
-                    if text.startswith("palmette ") and "…" not in text:
-                        yield ShownCommand(str(page.relative_to(ROOT)), title, text.rstrip("& "))
+        for kind, body in _BLOCK.findall(page.read_text(encoding="utf-8")):
+            for line in re.sub(r"\\\n\s*", " ", body).splitlines():
+                text = line.removeprefix("$ ") if kind == "console" else line
+                if text.startswith("palmette ") and "…" not in text:
+                    yield ShownCommand(str(page.relative_to(ROOT)), text.rstrip("& "))

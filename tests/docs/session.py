@@ -6,12 +6,25 @@ What a command prints is compared with what the page shows, quantities and other
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+from _pytest.capture import CaptureIO
+
+from tests.docs.commands import LEFT_OUT, ROOT
 
 _BLOCK = re.compile(r"```(yaml|json|sh|console|python)\n(.*?)```", re.DOTALL)
+Type = Callable[..., str]
+"""Types a command, and returns what it prints."""
+SERVES_S = 0.5
 _NAMED = re.compile(r"# (\S+\.yaml)\n")
 _JSON_NAME = re.compile(r"`(\w+\.json)`")
 _MASKS = (
@@ -34,6 +47,11 @@ class Typed(NamedTuple):
     def command(self) -> str:
         """Without a comment behind it."""
         return self.text.partition("  #")[0].rstrip()
+
+    @property
+    def arguments(self) -> list[str]:
+        """What follows palmette, as a shell reads it."""
+        return shlex.split(self.text, comments=True)[1:]
 
 
 def masked(text: str) -> str:
@@ -70,3 +88,32 @@ def steps(page: Path, folder: Path) -> Iterator[Typed | str]:
             for command in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
                 line, _, shown = command.partition("\n")
                 yield Typed(line, shown)
+
+
+def typed(page: str, folder: Path) -> Iterator[Typed]:
+    """The commands of a page but those that are left out."""
+    for step in steps(ROOT / page, folder):
+        if isinstance(step, Typed) and step.text.startswith("palmette ") and step.command not in LEFT_OUT.get(page, ()):
+            yield step
+
+
+def interrupted(
+    type_: Type, text: str, said: str, instead: Mapping[str, str] = MappingProxyType({}), code: int = 0
+) -> str:
+    """Type what goes on until Ctrl-C is pressed, and press it after it has ``said`` something."""
+    streams = [cast(CaptureIO, each) for each in (sys.stdout, sys.stderr)]
+    ended = threading.Event()
+
+    def press() -> None:
+        while not ended.wait(0.1) and all(said not in each.getvalue() for each in streams):
+            pass
+        if not ended.wait(SERVES_S):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    pressing = threading.Thread(target=press, daemon=True)
+    pressing.start()
+    try:
+        return type_(text, instead, code)
+    finally:
+        ended.set()
+        pressing.join()

@@ -1,50 +1,23 @@
-"""Pages that are typed as they are written: every command runs, and what the page shows of its output is there."""
+"""Pages about planning and running, typed as they are written: what a page shows of the output is there."""
 
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import palmette as pt
 from palmette.cli import execute
-from tests.docs.commands import ROOT, TYPED
-from tests.docs.session import Typed, masked, missing, steps
+from palmette.control.detached import detached_runs
+from tests.docs.commands import ROOT
+from tests.docs.session import Type, interrupted, masked, missing, typed
 from tests.plan.problems import profile, three_tiers
+from tests.testbed.test_namespaces import eventually
 
-Type = Callable[[str], str]
 QUOTE = re.compile(r"((?:^> .*\n)+)", re.MULTILINE)
-
-
-def typed(page: str, folder: Path) -> Iterator[Typed]:
-    """The commands of a page but those that are left out."""
-    for step in steps(ROOT / page, folder):
-        if isinstance(step, Typed) and step.text.startswith("palmette ") and step.command not in TYPED[page]:
-            yield step
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Type:
-    """Types a command in an empty folder; what it prints."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "180")
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-
-    def type_(text: str) -> str:
-        words = [str(name) for word in shlex.split(text, comments=True)[1:] for name in sorted(_expanded(word))]
-        assert execute(words) == 0, (text, capsys.readouterr().err)
-        return capsys.readouterr().out
-
-    return type_
-
-
-def _expanded(word: str) -> list[Path] | list[str]:
-    """The files that a pattern stands for, as a shell has it."""
-    return list(Path().glob(word)) if "*" in word and "=" not in word and list(Path().glob(word)) else [word]
+WATTS = "time_s,power_w\n0,3\n1,4\n600,4\n"
 
 
 def quoted(page: str) -> list[list[str]]:
@@ -73,38 +46,73 @@ def test_plan_without_hardware(run: Type, tmp_path: Path) -> None:
                 assert [part for part in parts if part not in said] == [], said
 
 
-@pytest.fixture
-def _demo(tmp_path: Path) -> None:
-    """The profile that scripts/demo leaves behind."""
-    (tmp_path / "build" / "demo").mkdir(parents=True)
-    cluster = pt.load_cluster(ROOT / "examples" / "busy-phone" / "cluster.yaml")
-    (tmp_path / "build" / "demo" / "profile.json").write_text(
-        pt.profile("lenet5", cluster=cluster, data="digits").to_json()
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.usefixtures("_demo")
-@pytest.mark.parametrize("page", ["examples/three-tiers/README.md", "examples/busy-phone/README.md"])
-def test_examples_after_the_demo(page: str, run: Type, tmp_path: Path) -> None:
-    ran = [run(step.text) for step in typed(page, tmp_path)]
-    assert len(ran) >= 2
+def test_three_tiers_after_the_demo(demo: Type, tmp_path: Path) -> None:
+    ran = [demo(step.text) for step in typed("examples/three-tiers/README.md", tmp_path)]
+    assert len(ran) == 4
     assert all(ran)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.usefixtures("_demo")
-def test_running_a_plan_and_its_report(run: Type, tmp_path: Path) -> None:
-    task = "--profile build/demo/profile.json --cluster examples/three-tiers/cluster.yaml --batch 128"
-    run(f"palmette plan all-edge {task} -o plan.json")
-    for page in ("docs/running.md", "docs/read-the-report.md"):
-        for step in typed(page, tmp_path):
-            if step.text.startswith("palmette run plan.json"):
-                shutil.rmtree(tmp_path / "run", ignore_errors=True)
-            run(step.text)
+def test_a_busy_phone_after_the_demo(demo: Type, tmp_path: Path) -> None:
+    files = "--profile build/demo/profile.json --cluster examples/busy-phone/cluster.yaml"
+    demo(f"palmette plan hiertrain {files} --batch 128 -o build/demo/auto.json")
+    ran = [demo(step.text.rstrip(" &")) for step in typed("examples/busy-phone/README.md", tmp_path)]
+    assert len(ran) == 4
+    assert "done" in ran[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_running_a_plan_and_its_report(started: Type, tmp_path: Path) -> None:
+    for name in ("plug.csv", "battery.csv"):
+        (tmp_path / name).write_text(WATTS)
+    for step in typed("docs/running.md", tmp_path):
+        if "3f2a" in step.text or "--detach" in step.text or step.text.startswith("palmette ls"):
+            continue
+        if step.text.startswith("palmette run plan.json"):
+            shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        started(step.text)
+    for step in typed("docs/read-the-report.md", tmp_path):
+        assert interrupted(started, step.text, "http://") if "watch" in step.text else started(step.text)
     assert (tmp_path / "report.html").stat().st_size > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_runs_without_a_terminal(started: Type, tmp_path: Path) -> None:
+    files = "--profile profile.json --cluster cluster.yaml"
+    started(f"palmette plan all-device {files} --batch 4 -o plan.json")
+    shown = {step.command.split()[1]: step.text for step in typed("docs/running.md", tmp_path) if "  #" in step.text}
+    name = {"3f2a": started(shown["run"]).split()[1][:4]}
+    assert name["3f2a"] in started(shown["ls"])
+    (found,) = detached_runs()
+    assert eventually(lambda: found.entry().iterations > 0, 60)
+    assert f"palmette run --resume {tmp_path / 'run'} --detach" in started(shown["stop"], name)
+    assert "stopped" in started(shown["logs"], name)
+    assert interrupted(started, "palmette watch 3f2a", "http://", name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_add_a_strategy(started: Type, tmp_path: Path) -> None:
+    (tmp_path / "cut.json").rename(tmp_path / "by-hand.json")
+    said = [started(step.text) for step in typed("docs/add-a-strategy.md", tmp_path)]
+    assert "front" in said[0]
+    assert "open it in any browser" in said[1]
+    assert said[2].splitlines()[0].split()[:2] == ["strategy", "iteration"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_measure_your_machines(started: Type, tmp_path: Path) -> None:
+    said = [started(step.text) for step in typed("docs/measure-your-machines.md", tmp_path)]
+    assert "server: measured on" in said[0]
+    assert "a stored sample: 64 B" in said[1]
+    assert pt.load_profile("phone.json").nodes["phone"].source == "measured"
+    assert "an iteration: measured" in said[-2]
 
 
 def test_code_that_a_file_names_is_refused_in_the_words_of_the_page(
@@ -116,9 +124,3 @@ def test_code_that_a_file_names_is_refused_in_the_words_of_the_page(
     page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     shown = page.partition("## Code that files name")[2].split("```")[1].strip()
     assert (execute(["run", "plan.json"]), capsys.readouterr().err.strip()) == (2, shown)
-
-
-@pytest.mark.parametrize("page", TYPED)
-def test_what_is_left_out_of_a_page_is_in_it(page: str, tmp_path: Path) -> None:
-    lines = [step.command for step in steps(ROOT / page, tmp_path) if isinstance(step, Typed)]
-    assert set(TYPED[page]) <= set(lines)

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import palmette as pt
 from palmette.cli import execute
+from tests.docs.session import Typed, steps, typed
 from tests.peers import NEEDS_PEFT
 from tests.runtime.world import ROOT
+
+ATTENTION = """\
+import torch
+from torch import nn
+
+import palmette as pt
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q_proj, self.v_proj, self.out = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, inputs):
+        return self.out(torch.sigmoid(self.q_proj(inputs)) * self.v_proj(inputs))
+
+
+samples = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+recipe = pt.Recipe(model=Attention, data=torch.utils.data.TensorDataset(samples, samples[:, :2]), loss=nn.MSELoss())
+"""
 
 
 @NEEDS_PEFT
@@ -23,11 +46,8 @@ def test_the_commands_of_its_readme_end_in_adapters(tmp_path: Path, monkeypatch:
     shutil.copytree(ROOT / "examples" / "lora-gpt2", folder)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
-    files = ["--profile", "profile.json", "--cluster", "cluster.yaml"]
-    assert execute(["profile", "--recipe", "lora:recipe", "--cluster", "cluster.yaml", "-o", "profile.json"]) == 0
-    assert execute(["plan", "hybrid", *files, "--batch", "16", "--optimizer", "adamw", "-o", "plan.json"]) == 0
-    run = ["run", "plan.json", "--recipe", "lora:recipe", "--iterations", "3", "--testbed", "none", "--quiet"]
-    assert execute([*run, "-o", "run"]) == 0
+    for step in typed("examples/lora-gpt2/README.md", tmp_path):
+        assert execute(step.arguments) == 0, step.text
 
     import lora
     import peft
@@ -50,3 +70,20 @@ def test_the_commands_of_its_readme_end_in_adapters(tmp_path: Path, monkeypatch:
     again = peft.PeftModel.from_pretrained(base, "run/adapters")
     tokens = torch.arange(32)[None]
     assert torch.allclose(again(input_ids=tokens).logits, trained.eval()(input_ids=tokens).logits, atol=1e-5)
+
+
+@NEEDS_PEFT
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("default")
+def test_adapters_by_an_option_as_the_page_on_recipes_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "training", raising=False)
+    (tmp_path / "training.py").write_text(ATTENTION)
+    list(steps(ROOT / "docs" / "getting-started.md", tmp_path))  # its cluster.yaml
+    shown = [step for step in steps(ROOT / "docs" / "recipes.md", tmp_path) if isinstance(step, Typed)]
+    (planned,) = [step for step in shown if "--lora" in step.text]
+    assert execute(planned.arguments) == 0
+    assert pt.load_plan("plan.json").model == "training:recipe?lora=q_proj,v_proj&rank=8"
+    monkeypatch.delitem(sys.modules, "training", raising=False)

@@ -16,6 +16,7 @@ import torch
 from palmette.errors import InputError
 from palmette.measure.curves.branches import Trunk, train_branch, train_trunk
 from palmette.measure.curves.collect import _origin, collect
+from palmette.measure.curves.expected_time import sample_passes
 from palmette.measure.curves.grid import CurveGrid
 from palmette.measure.curves.node_sets import NodeSetData, labels_of, split_data
 from palmette.measure.curves.trainer import CurveRecipe, new_trainer
@@ -148,11 +149,24 @@ def test_a_network_that_cannot_be_pruned_that_far_is_told(tmp_path: Path) -> Non
         collect(tmp_path / "curves.jsonl", RECIPE, replace(SMALL, f1=(0.99999,)), jobs=1)
 
 
+def test_the_time_of_a_collection_counts_what_is_shared_once_and_smaller_networks_less() -> None:
+    whole = {branch: frozenset(branch.every_key()) for branch in SMALL.branches()}
+    samples = {"gold": 100, "silver": 30, "bronze": 10}
+    second = (2 * 0.5 * (30 + 10)) * 2  # two epochs of half the network on silver, or bronze, after either k1
+    third = (2 * 0.25 * (10 + 30)) * 2  # then two of a quarter of it on the other
+    assert sample_passes(whole, samples) == pytest.approx(2 * 100 + second + third)
+    left = {branch: keys for branch, keys in whole.items() if branch.k1 == 1 and branch.nodes == "silver"}
+    assert sample_passes(left, samples) == pytest.approx(100 + 30 + 5)
+
+
 @pytest.mark.slow
 def test_a_collection_that_was_broken_off_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
     seen: list[tuple[int, int]] = []
-    assert collect(whole, RECIPE, SMALL, jobs=2, on_progress=lambda *done: seen.append(done)) == (8, 8)
+    expected: list[float] = []
+    watched = {"on_progress": lambda *done: seen.append(done), "on_expected": expected.append}
+    assert collect(whole, RECIPE, SMALL, jobs=2, **watched) == (8, 8)
+    assert 0 < expected[0] < 60
     lines = whole.read_text().splitlines(keepends=True)
     broken.write_text("".join(lines[:4]) + lines[4][:30])
 

@@ -16,7 +16,7 @@ from palmette.spec.hourly_price import HourlyPrice
 from tests.plan import fleets
 from tests.report.browsing import Opened, browser, opened
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,17 @@ def test_equal_nodes_are_one_until_unfolded(shown: Opened) -> None:
     shown.page.click('[data-toggle="folded"]')
     assert shown.many("#chart-tree .node") == 24
     assert shown.many("#chart-tree .link") > few
+
+
+def test_equal_links_of_unfolded_nodes_share_a_line_and_a_label(shown: Opened) -> None:
+    shown.page.click('[data-toggle="folded"]')
+    labels = shown.page.locator("#chart-tree .linked").all_text_contents()
+    assert {"7 links of 40 Mbit/s", "7 links of 30 Mbit/s", "6 links of 20 Mbit/s"} <= set(labels)
+    shown.page.locator("#chart-tree .alike").first.dispatch_event("pointermove")
+    assert "to phone2, phone5" in shown.tip()
+    shown.page.locator("#chart-tree .link").first.dispatch_event("pointerdown")
+    named, speed, *_ = shown.tip().splitlines()
+    assert (set(named.split(" – ")), speed) == ({"phone2", "edge2"}, "20 Mbit/s")
 
 
 def test_sliders_move_the_bars(shown: Opened) -> None:

@@ -61,7 +61,8 @@ def plan(
             otherwise as their mean.
         freeze: patterns of weights or layers not to train, where a network is profiled first.
         precision: ``"bf16"`` or ``"fp16"``, where a network is profiled first; the recipe's if not given.
-        progress: called with the layer that is being profiled and the fraction that is done.
+        progress: called with the layer that is being profiled, or with what is being planned where there is a profile,
+            and the fraction that is done.
         options: the strategy's own.
 
     Raises:
@@ -89,6 +90,7 @@ def plan(
         progress=progress,
     )
     inputs |= {"seed": seed, "epochs": epochs, "input_as": input_as, "robust": robust, "overlap": overlap}
+    inputs["progress"] = progress if inputs["profile"] is profile else None
     if inputs["profile"] is None or cluster is None:
         return make_plan(chosen, PlanRequest(**inputs))
     task = Task(**inputs)

@@ -81,10 +81,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _first_paragraph(text: str | None) -> str:
+    """A command's line in the list of commands, whole: what is not given is cut off in the middle."""
+    return " ".join((text or "").partition("\n\n")[0].split()).rstrip(".")
+
+
 for _command in COMMANDS:
-    app.command()(_command)
+    app.command(short_help=_first_paragraph(_command.__doc__))(_command)
 for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
+    app.add_typer(_group, name=_name, short_help=_first_paragraph(_group.info.help))
 
 
 def _print_version(wanted: bool) -> None:

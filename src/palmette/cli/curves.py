@@ -99,7 +99,8 @@ def _collect(path: Path, recipe: CurveRecipe, grid: CurveGrid, jobs: int | None,
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with progress_bar("curves", quiet) as watch:
-            return collect(path, recipe, grid, jobs=jobs or _cores(), on_progress=watch)
+            expect = None if watch.bar.disable else watch.expect
+            return collect(path, recipe, grid, jobs=jobs or _cores(), on_progress=watch.tell, on_expected=expect)
     except KeyboardInterrupt:
         raise RunError(f"stopped; {path} has the finished curves; the same command continues") from None
 

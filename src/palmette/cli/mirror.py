@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palmette.errors import RunError
+from palmette.errors import Fault, InputError, RunError
 from palmette.report.live_run import LiveRun
 
 if TYPE_CHECKING:
@@ -39,8 +39,12 @@ class MirroredRun(LiveRun):
     """A run at a hub in progress; while the hub cannot be reached, what was known before."""
 
     def __init__(self, mirror: RunMirror) -> None:
-        """Raises InputError where there is no run, RunError where the hub cannot be reached."""
+        """Raises InputError where there is no run or no record of it yet, RunError where the hub cannot be reached."""
         mirror.update()
+        if not (mirror.folder / "run.json").exists():
+            raise InputError(
+                Fault("RUN", mirror.folder.name, "it is being started; expected one that has begun to train")
+            )
         self._mirror = mirror
         super().__init__(mirror.folder)
 

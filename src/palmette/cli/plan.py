@@ -215,8 +215,8 @@ def _make_plan(  # one argument per option
     silent = quiet or json_
     with (
         opt.naming(cluster, "nodes"),
-        planning_progress(silent or recipe is not None, kind.name),
-        profile_progress(silent or recipe is None) as progress,
+        planning_progress(silent or recipe is not None, kind.name) as planning,
+        profile_progress(silent or recipe is None) as measuring,
     ):
         made = pt.plan(
             kind.name,
@@ -235,7 +235,7 @@ def _make_plan(  # one argument per option
             robust=robust,
             freeze=freeze or (),
             precision=checked_precision(precision, mixed=mixed_precision),
-            progress=progress,
+            progress=planning if recipe is None else measuring,
             **_load_files(kind, own),
         )
     if output is not None:

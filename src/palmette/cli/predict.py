@@ -182,7 +182,7 @@ def _train(path: Path | None, seed: int, floor: float, quiet: bool) -> tuple[Lea
 
     curves = load_shipped_curves() if path is None else load_curves(path)
     with progress_bar("training", quiet) as watch:
-        predictor, left_out = train_predictor(curves, seed=seed, floor=floor, on_epoch=watch)
+        predictor, left_out = train_predictor(curves, seed=seed, floor=floor, on_epoch=watch.tell)
     return predictor, _quality({"learned": predictor}, left_out)
 
 

@@ -43,12 +43,16 @@ def up(
 
     Example: palmette up training.yaml --engine hub --keys keys -o at-hub
     """
-    from palmette.cli.run import await_workers
-    from palmette.control.up.request import meeting_place, within_worker_limits
-    from palmette.control.up.steps import RUN, Elsewhere, read_training, refuse_changed, refuse_unanswered, run_inputs
+    from palmette.control.up.inputs import Elsewhere, read_inputs
 
     elsewhere = Elsewhere(engine=engine, keys=keys, listen=listen, insecure=insecure, output=output)
-    asked = read_training(file, trust_code=trust_code, elsewhere=elsewhere)
+    read = read_inputs(file, elsewhere)  # before torch is imported: it may be missing, and the file wrong
+
+    from palmette.cli.run import await_workers
+    from palmette.control.up.request import meeting_place, within_worker_limits
+    from palmette.control.up.steps import RUN, refuse_changed, refuse_unanswered, run_inputs, trusted_request
+
+    asked = trusted_request(read, trust_code=trust_code)
     refuse_changed(asked)
     refuse_unanswered(yes or asked.has_run or sys.stdin.isatty())
     if asked.has_run:
@@ -151,7 +155,11 @@ def _plan(asked: UpRequest, profile: Profile, quiet: bool) -> Plan:
 def _agrees() -> bool:
     """Whether the user wants to train with this plan."""
     print("Train with this plan? [Y/n] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    try:
+        return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # what follows is a line of its own
+        raise
 
 
 def _train(asked: UpRequest, plan: Plan, quiet: bool) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from rich.progress import Progress
 
+import palmette as pt
 from palmette.cli.show.profile_progress import profile_progress
 from palmette.cli.show.progress_bar import progress_bar
 from palmette.cli.show.steps_progress import steps_progress
 from palmette.control.progress.style import TimeLeftColumn, shown_bar
+from tests.plan.problems import profile, three_tiers
 
 
 class Clock:
@@ -41,6 +43,17 @@ def test_the_time_left_is_known_from_the_first_second() -> None:
     assert told(bar) == "0:00:05 so far"
 
 
+def test_steps_of_minutes_have_a_speed() -> None:
+    clock = Clock()
+    bar = shown_bar(True)
+    bar.get_time = clock
+    task = bar.add_task("curves", total=10)
+    for done in (1, 2):
+        clock.now_s += 90
+        bar.update(task, completed=done)
+    assert told(bar) == "0:12:00 left"
+
+
 def test_what_was_done_before_a_run_went_on_does_not_count_as_speed() -> None:
     clock = Clock()
     bar = Progress(get_time=clock, disable=True)
@@ -51,12 +64,23 @@ def test_what_was_done_before_a_run_went_on_does_not_count_as_speed() -> None:
     assert told(bar) == "0:00:49 left"
 
 
+@pytest.mark.parametrize("strategy", ["hybrid", "auto"])
+def test_a_search_tells_how_far_it_is(strategy: str) -> None:
+    seen: list[tuple[str, float]] = []
+    inputs = {"profile": profile(3), "cluster": three_tiers(), "batch": 4}
+    pt.plan(strategy, **inputs, effort=0.01, progress=lambda *told: seen.append(told))
+    assert [done for _, done in seen] == sorted(done for _, done in seen)
+    assert len({what for what, _ in seen}) >= 4
+    assert 0 <= seen[0][1] < seen[-1][1] < 1
+
+
 def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with shown_bar(False) as bar:
         assert bar.disable
     with profile_progress(False) as progress, progress_bar("curves", False) as watch:
         progress("conv1", 0.5)
-        watch(1, 3)
+        watch.expect(20.0)
+        watch.tell(1, 3)
     with steps_progress(False, 60.0) as say:
         say("Fig. 2")
     assert capsys.readouterr() == ("", "")

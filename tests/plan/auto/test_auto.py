@@ -148,7 +148,7 @@ def test_a_goal_that_nobody_meets_is_told_with_the_closest() -> None:
 def test_a_deadline_that_only_a_plan_without_a_node_meets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search without a node may find what the one with all nodes does not."""
 
-    def late(*_: Any) -> Comparison:
+    def late(*_: Any, **__: Any) -> Comparison:
         return Comparison([], {"hybrid": too_late("iteration_deadline_s", 10.0, 11.0)})
 
     monkeypatch.setattr(comparison, "compare", late)

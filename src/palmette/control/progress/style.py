@@ -9,6 +9,9 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgres
 from rich.table import Column
 from rich.text import Text
 
+_OF_LATE_S = 600.0
+"""Over how long a speed is taken: there are steps of minutes, and two of them have to be seen."""
+
 
 class TimeLeftColumn(ProgressColumn):
     """The time left: by the speed of late; before there is one by what was ``expected_s``; else the time so far.
@@ -51,5 +54,6 @@ def shown_bar(
         console=screen,
         transient=transient,
         auto_refresh=auto_refresh,
+        speed_estimate_period=_OF_LATE_S,
         disable=quiet or not (screen.is_terminal if shown is None else shown),
     )

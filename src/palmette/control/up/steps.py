@@ -1,10 +1,9 @@
-"""The steps before the run: read the file, and compare and plan for it."""
+"""The steps before the run: trust what the file names, compare and plan for it."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,67 +12,25 @@ from palmette.control.run.recipes import requested_recipe
 from palmette.control.run.request import training_options
 from palmette.control.run.trust import cluster_code, refuse_untrusted
 from palmette.control.up.folder import UpFolder, digest
-from palmette.errors import ArgumentFault, Fault, InputError, expected_name
+from palmette.control.up.inputs import TrainingInputs
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.plan.core.comparison import Comparison, compare, planned
-from palmette.plan.core.registry import strategies
-from palmette.plan.core.strategy import Task, refuse_unpriced
-from palmette.runtime.engines.registry import ENGINES
+from palmette.plan.core.strategy import Task
 from palmette.runtime.optimizer_choice import optimizer_cost
 from palmette.runtime.options import Options
-from palmette.spec.cluster import Cluster
-from palmette.spec.files import load, validated
-from palmette.spec.learning import Learning
 from palmette.spec.plan import Inputs, Plan
 from palmette.spec.profile import Profile
 from palmette.spec.training import TrainingFile
 from palmette.zoo.data.registry import find_entry
-from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 RUN = "run"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Elsewhere:
-    """Where to train, and to put results, instead of where the file says; None leaves it to the file."""
-
-    engine: str | None = None
-    keys: Path | None = None
-    listen: str | None = None
-    insecure: bool = False
-    output: Path | None = None
-
-    def instead(self, training: TrainingFile) -> TrainingFile:
-        """The training, there."""
-        found = {
-            "keys": None if self.keys is None else str(self.keys.absolute()),
-            "listen": self.listen,
-            "insecure": self.insecure or None,
-        }
-        run = training.run.model_copy(update={name: value for name, value in found.items() if value is not None})
-        output = training.output if self.output is None else str(self.output.absolute())
-        return training.model_copy(update={"engine": self.engine or training.engine, "output": output, "run": run})
-
-    def words(self) -> list[str]:
-        """As options of ``palmette up``."""
-        given = {"--engine": self.engine, "--keys": self.keys, "--listen": self.listen, "--output": self.output}
-        options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
-        return options + (["--insecure"] if self.insecure else [])
-
-
-AS_WRITTEN = Elsewhere()
-
-
 @dataclass(frozen=True)
-class UpRequest:
-    """A training file as it was read: its cluster, its learning curve, and the folder of its results."""
+class UpRequest(TrainingInputs):
+    """A training whose code is trusted, and the folder of its results."""
 
-    file: Path
-    training: TrainingFile
-    cluster: Cluster
-    cluster_file: Path | None
-    learning: Learning | None
     folder: UpFolder
-    elsewhere: Elsewhere
 
     @property
     def again(self) -> str:
@@ -98,47 +55,16 @@ class UpRequest:
         return training_options(recipe, optimizer=run.optimizer, lr=run.lr, seed=self.training.seed)
 
 
-def read_training(file: Path, *, trust_code: bool, elsewhere: Elsewhere = AS_WRITTEN) -> UpRequest:
-    """Read a training file, and what it refers to; code that they name has to be trusted.
+def trusted_request(read: TrainingInputs, *, trust_code: bool) -> UpRequest:
+    """What was read, once the code that it names is trusted.
 
     Raises:
-        InputError: something cannot be read or used; names the file.
+        InputError: names code that is not; says what to type.
     """
-    training = elsewhere.instead(load(TrainingFile, file))
-    with _naming(file):
-        goal = training.planned_for()
-        _refuse_unknown_names(training)
-    path = None if isinstance(training.cluster, dict) else file.parent / training.cluster
-    named = str(file) if path is None else str(path)
-    found = load(Cluster, path) if path is not None else validated(Cluster, training.cluster, f"{file}: cluster")
-    with _naming(path or file):
-        refuse_unpriced(goal, found)
-    learning = None if training.learning is None else load(Learning, file.parent / training.learning)
-    code = {str(file): _code(training)}
-    code.setdefault(named, set()).update(cluster_code(found))
+    code = {str(read.file): _code(read.training)}
+    code.setdefault(str(read.cluster_file or read.file), set()).update(cluster_code(read.cluster))
     refuse_untrusted(code, trust=trust_code)
-    folder = UpFolder(file.parent / training.output)
-    return UpRequest(file, training, fill_hardware_defaults(found, named), path, learning, folder, elsewhere)
-
-
-@contextmanager
-def _naming(file: Path) -> Iterator[None]:
-    """Add the file's name to faults that were found after it was read."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(Fault(fault.field, fault.value, fault.expected, str(file)) for fault in error.faults) from None
-
-
-def _refuse_unknown_names(training: TrainingFile) -> None:
-    for field, name, known in (
-        ("strategy", training.strategy, list(strategies())),
-        ("engine", training.engine, list(ENGINES)),
-    ):
-        if name not in known:
-            raise InputError(Fault(field, name, expected_name(name, field, known)))
-    if training.loss is not None and training.learning is None:
-        raise InputError(Fault("loss", training.loss, "a loss does not say how long to train; expected learning, too"))
+    return UpRequest(**vars(read), folder=UpFolder(read.file.parent / read.training.output))
 
 
 def _code(training: TrainingFile) -> set[str]:

@@ -1,10 +1,11 @@
 """Learning curves of real trainings, through prunings and handovers, to train predictors of the loss on.
 
-grid       the trainings: when to prune, by how much, who continues
-node_sets  the data of each set of nodes
-trainer    trains a network in one process
-branches   one trunk on the first set, and the branches that continue from it
-collect    all of them, in parallel, into a file that grows line by line
+grid           the trainings: when to prune, by how much, who continues
+node_sets      the data of each set of nodes
+trainer        trains a network in one process
+branches       one trunk on the first set, and the branches that continue from it
+expected_time  how long all of them will take
+collect        all of them, in parallel, into a file that grows line by line
 
 As in Section VI-A of PACT, every training begins with the whole network on the gold set. After K1 epochs it is pruned
 by F1 and handed over to silver or bronze; after K2 more it is pruned by F2 and handed over to the other of the two:

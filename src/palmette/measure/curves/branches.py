@@ -30,8 +30,8 @@ class Trunk:
     saved: dict[int, bytes]
 
 
-def check_recipe(recipe: CurveRecipe, grid: CurveGrid) -> None:
-    """Check in advance whatever would stop a training later.
+def check_recipe(recipe: CurveRecipe, grid: CurveGrid) -> tuple[Trainer, dict[str, NodeSetData]]:
+    """Check in advance whatever would stop a training later; the first seed's trainer and data.
 
     Raises:
         InputError: the network or the data cannot be used, or the network cannot be pruned that far.
@@ -43,7 +43,7 @@ def check_recipe(recipe: CurveRecipe, grid: CurveGrid) -> None:
     if classes > network.classes:
         expected = f"has {classes} classes; the network distinguishes {network.classes}"
         raise InputError(Fault("data", recipe.data, expected))
-    _node_set_data(recipe, 0)
+    return trainer, _node_set_data(recipe, 0)
 
 
 def train_trunk(recipe: CurveRecipe, seed: int, k1: tuple[int, ...]) -> Trunk:

@@ -22,6 +22,7 @@ import torch
 
 from palmette.errors import Fault, InputError, RunError
 from palmette.measure.curves.branches import Trunk, check_recipe, train_branch, train_trunk
+from palmette.measure.curves.expected_time import expected_s
 from palmette.measure.curves.grid import Branch, CurveGrid
 from palmette.measure.curves.trainer import CurveRecipe
 from palmette.runtime.worker.tuning import keep_freed_memory
@@ -29,18 +30,27 @@ from palmette.spec.curves import Curve, Key, Origin, load_unfinished
 from palmette.zoo.data.registry import public_name
 
 OnProgress = Callable[[int, int], None]  # curves in the file, and curves of the whole grid
+OnExpected = Callable[[float], None]  # seconds that the trainings will take
 
 
 def collect(
-    path: Path, recipe: CurveRecipe, grid: CurveGrid, *, jobs: int, on_progress: OnProgress = lambda _done, _all: None
+    path: Path,
+    recipe: CurveRecipe,
+    grid: CurveGrid,
+    *,
+    jobs: int,
+    on_progress: OnProgress = lambda _done, _all: None,
+    on_expected: OnExpected | None = None,
 ) -> tuple[int, int]:
     """Train the curves that a file lacks; returns how many are new, and how many of the grid the file has.
+
+    ``on_expected`` is told before the first training how long all of them will take.
 
     Raises:
         InputError: the file has other content or cannot be written, the network or the data cannot be used.
         RunError: a training failed.
     """
-    check_recipe(recipe, grid)
+    trainer, data = check_recipe(recipe, grid)
     origin = _origin(recipe)
     existing = _open_file(path, origin)
     branches = {branch: frozenset(branch.every_key()) - existing for branch in grid.branches()}
@@ -48,6 +58,8 @@ def collect(
     missing = {branch: wanted for branch, wanted in branches.items() if wanted}
     done, new = len(every & existing), 0
     on_progress(done, len(every))
+    if on_expected is not None and missing:
+        on_expected(expected_s(missing, trainer, data, jobs))
     with path.open("a", encoding="utf-8") as file, _pool(jobs) as pool:
         for curves in _train_missing(pool, jobs, recipe, missing):
             file.writelines(curve.to_json() for curve in curves)

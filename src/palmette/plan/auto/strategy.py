@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -81,7 +81,10 @@ class Auto(Strategy):
         from palmette.plan.auto.objective import plan_objective
         from palmette.plan.core.comparison import compare
 
-        found = compare(task, self._options(_COMPARING_SHARE))
+        progress, task = task.tell, replace(task, progress=None)  # searches are in processes of their own
+        found = compare(
+            task, self._options(_COMPARING_SHARE), progress=lambda what, done: progress(what, _COMPARING_SHARE * done)
+        )
         left_out = {
             plan.strategy: why for plan in found.plans if (why := self._reason_to_leave_out(plan, task)) is not None
         }
@@ -89,13 +92,14 @@ class Auto(Strategy):
         if not plans and not _are_late(found):
             found.refuse()
         objective = plan_objective(task, plans, self._options())
-        without = self._plans_without_nodes(plans[:1], objective)
+        without = self._plans_without_nodes(plans[:1], objective, progress)
         candidates = [*plans, *(each.plan for each in without if each.plan is not None)]
         if not candidates:
             found.refuse()
         objective = objective if plans else plan_objective(task, candidates, self._options())
         chosen = simplest_best(candidates, objective)
         shown = of_computing_nodes(without, chosen)
+        progress("trying other links", _COMPARING_SHARE + _WITHOUT_SHARE)
         findings = Findings(_thresholds(chosen, objective), shown, _by_epochs(chosen, plans, objective), found.skipped)
         variables = _variables(chosen, plans, objective, findings)
         if left_out:
@@ -120,7 +124,9 @@ class Auto(Strategy):
         given["seconds"] = None if self.seconds is None or share is None else share * self.seconds
         return {name: value for name, value in given.items() if value is not None}
 
-    def _plans_without_nodes(self, first: Sequence[Plan], objective: PlanObjective) -> list[PlanWithout]:
+    def _plans_without_nodes(
+        self, first: Sequence[Plan], objective: PlanObjective, progress: Callable[[str, float], None]
+    ) -> list[PlanWithout]:
         """The best plan without each kind of node, all tried in parallel; ``first`` is the best with all, if any."""
         from palmette.plan.auto.nodes import needed_for_their_data, nodes_to_try, plan_without
         from palmette.plan.core.parallel import parallel_jobs, run_parallel
@@ -134,7 +140,13 @@ class Auto(Strategy):
             partial(plan_without, group, names, objective, options) for group in tried
         ]
         needed = needed_for_their_data(objective.task)
-        found = [done.result for done in run_parallel(jobs)]
+
+        def tell(many: int) -> None:
+            done = _COMPARING_SHARE + _WITHOUT_SHARE * (many / max(1, len(jobs)))
+            progress(f"planning without each node: {many} of {len(jobs)}", done)
+
+        tell(0)
+        found = [done.result for done in run_parallel(jobs, tell)]
         return [each for each in [needed, *found] if each is not None]
 
 

@@ -112,6 +112,7 @@ def compare(
     done, and how far it is, from 0 to 1.
     """
     chosen = list(names) if names is not None else [name for name, kind in strategies().items() if not kind.composed]
+    task = replace(task, progress=None)  # jobs are in processes of their own
     jobs: list[Callable[[], Plan]] = [partial(planned, name, task, options or {}) for name in chosen]
     plans, skipped = [], {}
 

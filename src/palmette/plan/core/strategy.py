@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -27,7 +28,8 @@ class PlanRequest:
 
     ``epochs`` is how long the plan will be used. With ``robust``, links that vary count as what they reach for that
     share of the time. With ``input_as`` tensor, profile and cluster say nothing about stored samples. ``exchange`` is
-    how gradients of replicas travel; with ``overlap``, during backward where that is faster.
+    how gradients of replicas travel; with ``overlap``, during backward where that is faster. ``progress`` is told what
+    is being done, and how far it is, from 0 to 1; it belongs to this process.
     """
 
     profile: Profile | None = None
@@ -41,6 +43,7 @@ class PlanRequest:
     exchange: Exchange = PLAIN_EXCHANGE
     overlap: bool = False
     robust: float | None = None
+    progress: Callable[[str, float], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         known_optimizer(self.optimizer)
@@ -55,6 +58,11 @@ class PlanRequest:
             object.__setattr__(self, "profile", profile_of_tensors(self.profile))
         if self.input_as == "tensor" and self.cluster is not None:
             object.__setattr__(self, "cluster", cluster_of_tensors(self.cluster))
+
+    def tell(self, what: str, done: float) -> None:
+        """Say what is being done, and how far it is, where anybody wants to know."""
+        if self.progress is not None:
+            self.progress(what, done)
 
     @property
     def state_copies(self) -> int:

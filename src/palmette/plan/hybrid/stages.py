@@ -43,6 +43,7 @@ PIPELINE_EFFORT = 200_000
 SIDE_BY_SIDE_EFFORT = 80_000
 """What pipelines of many microbatches, and networks side by side, may take beside that."""
 _STAGE_STARTS, _MOST_UPLOADS = 48, 8
+_STAGES_PART, _PIPELINES_PART = 0.4, 0.3  # of the time, for a bar; the rest goes into small plans
 TIME, ENERGY, PRODUCT, POWER = (
     Objective({"time": 1.0}),
     Objective({"energy": 1.0}),
@@ -101,16 +102,20 @@ class HybridSearch:
         if any(node.memory_bytes is not None for node in self._problem.task.cluster.nodes.values()):
             self._split_if_none_fits()
         likely = {state: self._quick_bound.likely(state) for state in self._states}
+        tell = self._problem.task.tell
         for number, (objective, share) in enumerate(self._objectives()):
+            tell(f"searching for {' and '.join(objective.weights)}", _STAGES_PART * done)
             done += share
             ranked = sorted(self._states, key=lambda state: objective.score(likely[state]))[:_STAGE_STARTS]
             known = self.pricer.best(objective)
             draw = random.Random(f"{self._problem.task.seed} {number}")  # noqa: S311 -- no secret
             descent = Descent(self.pricer, self._quick_bound, objective, self._budget(share, done), draw)
             descent.run([*([known[0]] if known else []), *ranked])
+        tell("looking at pipelines", _STAGES_PART)
         if self._problem.knows_calls:
             PipelineSearch(self.pricer, self._quick_bound).run(self._budget_beside(PIPELINE_EFFORT))
             SideBySideSearch(self.pricer, self._quick_bound).run(self._budget_beside(SIDE_BY_SIDE_EFFORT))
+        tell("looking at small plans", _STAGES_PART + _PIPELINES_PART)
         self._try_small_space()
         self._priced += list(self._in_turns())
         self._priced += list(self._in_halves())

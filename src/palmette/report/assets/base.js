@@ -83,7 +83,7 @@ function hideTip() {
 function mark(node, lines) {
   node.classList.add("mark");
   node.tooltip = lines;
-  node.addEventListener("pointermove", (event) => showTip(lines(), event.clientX, event.clientY));
+  for (const kind of ["pointermove", "pointerdown"]) node.addEventListener(kind, (event) => showTip(lines(), event.clientX, event.clientY));
   node.addEventListener("pointerleave", hideTip);
   return node;
 }

@@ -53,13 +53,20 @@ function foldedView(entry, phase) {
     { ...phase, instances: kept.map((i) => (i.into && !ids.has(i.into) ? { ...i, into: null, elsewhere: i.into } : i)), sources: phase.sources.filter((s) => stands[s.node] === s.node && ids.has(s.into)) }];
 }
 
-// Nodes in the order of the picture: cloud on top, then edge, then devices; unused nodes are dropped first.
+// Nodes in the order of the picture: cloud on top, then edge, then devices, those of one server side by side; unused
+// nodes are dropped first.
 function lanesOf(entry, phase) {
   const used = new Set([...phase.sources.map((s) => s.node), ...phase.instances.map((i) => i.node), ...(phase.server ? [phase.server] : [])]);
   const all = entry.cluster ? Object.keys(entry.cluster.nodes) : [...used];
   const order = (name) => TIERS.indexOf(tierOf(entry.cluster, name));
   const wanted = [...all.filter((name) => used.has(name)), ...all.filter((name) => !used.has(name))].slice(0, MAX_LANES);
-  return { names: wanted.sort((a, b) => order(a) - order(b) || all.indexOf(a) - all.indexOf(b)), left: all.length - wanted.length };
+  const above = {};
+  for (const { between } of entry.cluster ? entry.cluster.links : []) {
+    const [upper, lower] = [...between].sort((a, b) => order(a) - order(b));
+    if (order(upper) < order(lower)) above[lower] = Math.min(above[lower] ?? Infinity, all.indexOf(upper));
+  }
+  const place = (a, b) => order(a) - order(b) || (above[a] ?? -1) - (above[b] ?? -1) || all.indexOf(a) - all.indexOf(b);
+  return { names: wanted.sort(place), left: all.length - wanted.length };
 }
 
 // Instances of a node with overlapping layers are stacked.
@@ -78,7 +85,9 @@ function drawTree(entry, phase, width) {
   const narrow = width < 620;
   const { names, left } = lanesOf(entry, phase);
   const depth = Math.max(...phase.instances.map((i) => i.layers[1]));
-  const boxWide = narrow ? 92 : 148, gutter = narrow ? 26 : 40, feedWide = narrow ? 52 : 78;
+  const alike = names.length > LABELLED_NODES ? equalLinks(entry, names) : null;
+  const step = narrow ? 6 : 10;
+  const boxWide = narrow ? 92 : 148, gutter = alike ? (alike.length + 1) * step : narrow ? 26 : 40, feedWide = narrow ? 52 : 78;
   const start = gutter + boxWide + feedWide, end = width - (narrow ? 34 : 62), cell = (end - start) / depth;
   const barHigh = 26, rowHigh = 38, gap = narrow ? 34 : 40;
   const lane = {};
@@ -92,7 +101,8 @@ function drawTree(entry, phase, width) {
   const height = y - gap + 18;
   const drawn = chart("chart-tree", "The cluster with its links, and the instance tree on it.", width, height);
   drawLayers(drawn, entry, depth, start, cell, height);
-  drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow);
+  if (alike) drawEqualLinks(drawn, alike, lane, gutter, step, boxWide + feedWide);
+  else drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow);
   const at = {};
   for (const name of names) {
     const { top, mid, high, rows } = lane[name];
@@ -121,9 +131,15 @@ function drawLayers(drawn, entry, depth, start, cell, height) {
   }
 }
 
+const linkRate = (link) => (link.bandwidth_bps ? rate(link.bandwidth_bps) : `${rate(link.up_bps)} up, ${rate(link.down_bps)} down`);
+const linkFacts = (link) => [`${linkRate(link)}${link.duplex === "half" ? ", half duplex" : ""}`,
+  ...(link.latency_s ? [`latency ${seconds(link.latency_s)}`] : []),
+  ...(link.energy_j_per_bit ? [`${digits(link.energy_j_per_bit * 1e9)} nJ/bit`] : [])];
+const linkLines = (link) => [`${link.between[0]} – ${link.between[1]}`, ...linkFacts(link)];
+
 function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
   const links = (entry.cluster ? entry.cluster.links : []).filter((link) => link.between.every((name) => lane[name]));
-  const labelled = names.length <= LABELLED_NODES, below = {};
+  const below = {};
   let level = 0;
   for (const link of links) {
     const [a, b] = [...link.between].sort((p, q) => lane[p].mid - lane[q].mid);
@@ -133,20 +149,59 @@ function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
     const bend = gutter - (narrow ? 4 : 8) - 4 * (level % 5);
     if (!near) level += 1;
     const path = near ? `M${x} ${y1}V${y2}` : `M${gutter} ${y1}C${bend - 14} ${y1} ${bend - 14} ${y2} ${gutter} ${y2}`;
-    const text = link.bandwidth_bps ? rate(link.bandwidth_bps) : `${rate(link.up_bps)} up, ${rate(link.down_bps)} down`;
-    const lines = () => [`${link.between[0]} – ${link.between[1]}`, `${text}${link.duplex === "half" ? ", half duplex" : ""}`,
-      ...(link.latency_s ? [`latency ${seconds(link.latency_s)}`] : []),
-      ...(link.energy_j_per_bit ? [`${digits(link.energy_j_per_bit * 1e9)} nJ/bit`] : [])];
     drawn.append(svg("path", { d: path, fill: "none", stroke: "var(--faint)", "stroke-width": 2 }),
-      mark(svg("path", { d: path, fill: "none", stroke: "transparent", "stroke-width": 16, class: "link" }), lines));
-    if (labelled && near) drawn.append(svg("text", { class: "small", x: x + 8, y: (y1 + y2) / 2 + 4 }, text));
-    if (labelled && !near) (below[b] = below[b] || []).push(`${a}: ${text}`);
+      mark(svg("path", { d: path, fill: "none", stroke: "transparent", "stroke-width": 16, class: "link" }), () => linkLines(link)));
+    if (near) drawn.append(svg("text", { class: "small", x: x + 8, y: (y1 + y2) / 2 + 4 }, linkRate(link)));
+    else (below[b] = below[b] || []).push(`${a}: ${linkRate(link)}`);
   }
   // A link that passes other nodes is named where it ends, below the lower node.
   for (const [name, texts] of Object.entries(below)) {
-    const shown = texts.length > 1 ? [`${texts[0]}, +${texts.length - 1}`] : texts;
-    const bottom = lane[name].mid + Math.min(lane[name].high, 46) / 2;
-    shown.forEach((text, k) => drawn.append(svg("text", { class: "small linked", x: gutter + 2, y: bottom + 14 + 13 * k }, fit(text, boxWide + (narrow ? 6 : 40), 11.5))));
+    labelBelow(drawn, lane[name], gutter, [texts.length > 1 ? `${texts[0]}, +${texts.length - 1}` : texts[0]], boxWide + (narrow ? 6 : 40));
+  }
+}
+
+function labelBelow(drawn, place, x, texts, wide) {
+  const bottom = place.mid + Math.min(place.high, 46) / 2;
+  texts.forEach((text, k) => drawn.append(svg("text", { class: "small linked", x: x + 2, y: bottom + 14 + 13 * k }, fit(text, wide, 11.5))));
+}
+
+// Equal links of one node to others below it, in the order of the picture; the lowest node first, so that its are inmost.
+function equalLinks(entry, names) {
+  const alike = new Map(), place = (name) => names.indexOf(name);
+  for (const link of entry.cluster ? entry.cluster.links : []) {
+    if (!link.between.every((name) => names.includes(name))) continue;
+    const [upper, lower] = [...link.between].sort((a, b) => place(a) - place(b));
+    const key = JSON.stringify([upper, linkFacts(link)]);
+    if (!alike.has(key)) alike.set(key, { upper, links: [] });
+    alike.get(key).links.push([link, lower]);
+  }
+  return [...alike.values()].sort((a, b) => place(b.upper) - place(a.upper));
+}
+
+// Many links: equal ones share a line on the left, with a dot where one of them leaves it, and one label.
+//
+//     ┌─●── edge-1
+//     │     3 links of 20 Mbit/s
+//     ├─●── phone-1
+//     └─●── phone-2
+function drawEqualLinks(drawn, alike, lane, gutter, step, wide) {
+  const below = {};
+  alike.forEach(({ upper, links }, k) => {
+    const x = gutter - (k + 1) * step, top = lane[upper].mid, ends = links.map(([, lower]) => lane[lower].mid);
+    const [link] = links[0], many = plural(links.length, "link");
+    const trunk = `M${gutter} ${top}H${x}V${Math.max(...ends)}`;
+    const stubs = ends.map((y) => `M${x} ${y}H${gutter}`);
+    const wires = svg("path", { class: "wire", d: [trunk, ...stubs].join(""), fill: "none", "stroke-width": 1.5 });
+    const whole = mark(svg("path", { d: trunk, fill: "none", stroke: "transparent", "stroke-width": step, class: "alike" }),
+      () => [`${upper}: ${many}`, ...linkFacts(link), `to ${links.map(([, lower]) => lower).join(", ")}`]);
+    const each = links.map(([one], n) => mark(svg("path", { d: stubs[n], stroke: "transparent", "stroke-width": 18, class: "link" }), () => linkLines(one)));
+    const dots = [top, ...ends].map((y) => svg("circle", { class: "joint", cx: x, cy: y, r: 2.5, "pointer-events": "none" }));
+    drawn.append(svg("g", { class: "wires" }, wires, whole, each, dots));
+    (below[upper] = below[upper] || []).push(links.length > 1 ? `${many} of ${linkRate(link)}` : `${links[0][1]}: ${linkRate(link)}`);
+  });
+  for (const [name, texts] of Object.entries(below)) {
+    const shown = texts.length > 2 ? [texts[0], `${texts[1]}, +${texts.length - 2}`] : texts;
+    labelBelow(drawn, lane[name], gutter, shown, wide);
   }
 }
 
@@ -195,10 +250,11 @@ function drawFlows(drawn, phase, at, lane, feedX) {
     const bend = Math.max(14, Math.min(46, Math.abs(x2 - x1) / 2));
     return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
   };
+  const thin = phase.instances.length > 2 * LABELLED_NODES ? 1 : 0;
   for (const i of phase.instances) {
     if (i.into && at[i.into] && at[i.id]) {
       const a = at[i.id], b = at[i.into];
-      drawn.append(svg("path", { d: curve(a.right, a.mid, b.x, b.mid), fill: "none", stroke: "var(--soft)", "stroke-width": i.codec === "none" ? 2 : 2.5, "stroke-dasharray": i.codec === "none" ? null : "7 4" }));
+      drawn.append(svg("path", { d: curve(a.right, a.mid, b.x, b.mid), fill: "none", stroke: "var(--soft)", "stroke-width": (i.codec === "none" ? 2 : 2.5) - thin, "stroke-dasharray": i.codec === "none" ? null : "7 4" }));
     }
   }
   phase.sources.forEach((source) => {

@@ -1,4 +1,4 @@
-"""The engines by name, one row each."""
+"""The engines by name, one row each; what an engine consists of is imported where it is made."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from palmette.runtime.engines.base import Engine, EngineSettings
-from palmette.runtime.engines.local import ProcessCrew
-from palmette.runtime.engines.membership import LocalMembership, Membership
-from palmette.runtime.engines.probes import CarryOut, Prober
-from palmette.runtime.engines.testbed import on_loopback
+if TYPE_CHECKING:
+    from palmette.runtime.engines.base import Engine, EngineSettings
+    from palmette.runtime.engines.membership import Membership
+    from palmette.runtime.engines.probes import CarryOut, Prober
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +35,22 @@ class EngineKind:
 
 
 def _local(_settings: EngineSettings) -> Engine:
+    from palmette.runtime.engines.base import Engine
+    from palmette.runtime.engines.local import ProcessCrew
+    from palmette.runtime.engines.testbed import on_loopback
+
     return Engine(start=ProcessCrew, site=on_loopback)
 
 
 def _local_membership(_settings: EngineSettings) -> Membership:
+    from palmette.runtime.engines.membership import LocalMembership
+
     return LocalMembership()
 
 
 def _ray(settings: EngineSettings) -> Engine:
     """Raises: InputError: there is no cluster, or it lacks a host for a node."""
+    from palmette.runtime.engines.base import Engine
     from palmette.runtime.engines.ray.crew import RayCrew
     from palmette.runtime.engines.ray.hosts import Hosts
 
