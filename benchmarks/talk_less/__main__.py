@@ -65,7 +65,7 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     for name in dict.fromkeys(["step", *chosen]):
         learnt_as = "step" if name == OVERLAP else name
         trained = kept.row(learnt_as, lambda learnt_as=learnt_as: _learnt(task, learnt_as, profile, iterations, asked))
-        rows[name] = _row(task, name, profile, bandwidths, trained, replay=asked.replay)
+        rows[name] = _row(task, name, profile, bandwidths, trained, None if asked.replay else kept)
     step = rows["step"]
     for name, power_sgd in {} if asked.quick else {"DDP": False, "DDP, PowerSGD": True}.items():
         progress(f"{task.name}: {name}")
@@ -93,18 +93,26 @@ def _learnt(task: Task, name: str, profile: Profile, iterations: int, asked: Nam
 
 
 def _row(
-    task: Task, name: str, profile: Profile, bandwidths: list[float], trained: dict[str, Any], *, replay: bool
+    task: Task, name: str, profile: Profile, bandwidths: list[float], trained: dict[str, Any], kept: KeptRows | None
 ) -> dict[str, Any]:
-    """What a training has learnt, and the seconds of its iterations."""
+    """What a training has learnt, and the seconds of its iterations: those of the event clock where none are kept."""
     made = plan(profile.model, len(profile.layers), methods()[name])
     estimated = {f"{b:g}": estimated_s(made, profile, b, len(task.train)) for b in bandwidths}
-    if replay:
+    if kept is None:
         return {**trained, "iteration_s": estimated, "how": "replayed in one process; seconds of the event clock"}
-    times = {}
-    for bandwidth in bandwidths:
-        progress(f"{task.name}: {name}: {bandwidth:g} Mbit/s")
-        times[f"{bandwidth:g}"] = timed(task, made, profile, bandwidth)
-    return {**trained, "iteration_s": times, "estimated_s": estimated, "how": "measured"}
+    times = {
+        f"{b:g}": kept.row(f"{name} at {b:g} Mbit/s", lambda b=b: _timed(task, name, profile, b)) for b in bandwidths
+    }
+    seconds = {bandwidth: found["iteration_s"] for bandwidth, found in times.items()}
+    load = {bandwidth: found["load"] for bandwidth, found in times.items()}
+    return {**trained, "iteration_s": seconds, "estimated_s": estimated, "loads": load, "how": "measured"}
+
+
+def _timed(task: Task, name: str, profile: Profile, bandwidth_mbit: float) -> dict[str, Any]:
+    """Measured seconds of an iteration, and how busy the machine was."""
+    progress(f"{task.name}: {name}: {bandwidth_mbit:g} Mbit/s")
+    made = plan(profile.model, len(profile.layers), methods()[name])
+    return {"iteration_s": timed(task, made, profile, bandwidth_mbit), "load": round(os.getloadavg()[0], 1)}
 
 
 def _to_target(row: dict[str, Any], target: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
 from palmette.cost.warnings import lossy_exchange, lossy_outputs
-from palmette.errors import ArgumentFault, Infeasible, too_late
+from palmette.errors import ArgumentFault, Infeasible, InputError, too_late
 from palmette.plan.core.make_plan import make_plan
 from palmette.plan.core.strategy import MOST_EPOCHS, Strategy, Task
 from palmette.spec.codec_term import CodecTerm, codings_of
@@ -20,9 +20,13 @@ from palmette.spec.plan import Phase, Plan
 def plan_until_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
     """Its plan for an iteration, trained until the loss; should that take too long, its best that does not.
 
-    It is weighed over as many epochs as one replica would need.
+    It is weighed over as many epochs as one replica would need. Private owners give to a batch as they own.
+
+    Raises:
+        InputError: they are to give by speed, and no curve tells what is learnt then.
     """
     assert task.goal.loss is not None, "the caller checks this"
+    strategy = _as_owned(strategy)
     least = learning.least_epochs(task.goal.loss, 1.0, 1)
     epochs = max(1, math.ceil(least)) if least <= MOST_EPOCHS else None
     free = replace(task, goal=replace(task.goal, deadline_s=None, loss=None), epochs=epochs)
@@ -39,6 +43,16 @@ def plan_until_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
         except Infeasible:
             pass  # the first reason is about the request itself
         raise
+
+
+def _as_owned(strategy: Strategy) -> Strategy:
+    """The strategy, with shares as owned where it may choose them."""
+    if not hasattr(strategy, "shares"):
+        return strategy
+    if strategy.shares == "speed":
+        expected = "a learning curve does not know what shares by speed change; expected owned, or no loss"
+        raise InputError(ArgumentFault("shares", strategy.shares, expected))
+    return replace(strategy, shares="owned")  # type: ignore[type-var]
 
 
 def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
