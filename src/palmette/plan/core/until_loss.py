@@ -108,8 +108,15 @@ def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
     beyond, terms = learning.beyond(epochs=epochs, window=_window(phase, task)), learning.terms_of(codings_of(phase))
     decision = plan.decision | ({"beyond": beyond} if beyond else {})
     decision |= {"codecs": [term.model_dump(mode="json") for term in terms]} if terms else {}
-    known = estimate.model_copy(update={"warnings": told_of_codecs(phase, estimate.warnings, terms)})
+    told = told_of_codecs(phase, estimate.warnings, terms) + told_of_margin(learning, task.goal.loss)
+    known = estimate.model_copy(update={"warnings": told})
     return longer.model_copy(update={"estimate": known, "decision": decision})
+
+
+def told_of_margin(learning: Learning, loss: float | None) -> tuple[str, ...]:
+    """What a plan for a loss is really for, where the curve has a margin."""
+    told = None if loss is None else learning.counted_on(loss)
+    return () if told is None else (told,)
 
 
 def told_of_codecs(phase: Phase, warnings: Sequence[str], terms: Sequence[CodecTerm]) -> tuple[str, ...]:
