@@ -18,6 +18,7 @@ from torch.utils.data import TensorDataset
 import palmette as pt
 from palmette.zoo.data import load_data
 
+TEXT = "gpt on a text"
 IMAGE = (3, 32, 32)
 HELD_OUT = 2000
 ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-python-24k.tar.xz"
@@ -156,4 +157,4 @@ def text(samples: int) -> Task:
     def make() -> nn.Module:
         return nn.Sequential(_Embedding(len(symbols)), _Block(), _Block(), _Head(len(symbols)))
 
-    return Task("gpt on a text", make, *found, lr=0.05, momentum=0.9)
+    return Task(TEXT, make, *found, lr=0.05, momentum=0.9)

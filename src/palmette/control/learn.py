@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from palmette.cost.estimate import evaluator
 from palmette.errors import ArgumentFault, Fault, InputError
@@ -37,6 +37,7 @@ class LearnedRun(NamedTuple):
     outer: OuterOptimizer | None = None
     start: float | None = None
     """The loss before training: that of the first batch."""
+    seed: int | None = None
 
 
 def learned_run(folder: Path) -> LearnedRun:
@@ -65,7 +66,8 @@ def learned_run(folder: Path) -> LearnedRun:
     points = [LossPoint(k * passes, fraction, phase.replicas, loss, *common) for k, loss in enumerate(losses, 1)]
     outer = phase.outer if window > 1 else None
     taken = SourceRun(points, used, owned)
-    return LearnedRun(taken, phase.batch, _pilot_command(record), window, outer, _first_loss(noted))
+    seed = _options(record).get("seed")
+    return LearnedRun(taken, phase.batch, _pilot_command(record), window, outer, _first_loss(noted), seed)
 
 
 def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
@@ -84,7 +86,7 @@ def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
     every = [point for run in points for point in run]
     start = _common_start(runs)
     curve, batches = fit_learning_curve(every, start), [float(run.batch) for run in runs]
-    errors, held_out = codec_errors(curve, points), cross_validation_error(points, start)
+    errors, held_out = codec_errors(curve, points), cross_validation_error(points, start, _held_out_together(runs))
     part = None if held_out is None else held_out.part
     terms = [term.model_copy(update={"error": errors.get(term.coding)}) for term in curve.codecs]
     return curve.model_copy(
@@ -101,6 +103,13 @@ def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
             "margin": (part or 0.0) if margin is None else margin,
         }
     )
+
+
+def _held_out_together(runs: Sequence[LearnedRun]) -> list[int]:
+    """The runs that are left out at once: those of one seed, as they have the same batches; else each by itself."""
+    seeds = [run.seed for run in runs]
+    several = None not in seeds and len(set(seeds)) > 1
+    return [seeds.index(seed) for seed in seeds] if several else list(range(len(runs)))
 
 
 def _common_start(runs: Sequence[LearnedRun]) -> float | None:
@@ -129,9 +138,14 @@ def _common_outer(runs: Sequence[LearnedRun]) -> OuterOptimizer | None:
     return found[0] if found else None
 
 
-def _pilot_command(record: RunRecord) -> str:
+def _options(record: RunRecord) -> dict[str, Any]:
+    """What the run was asked for."""
     options = (record.model_extra or {}).get("options")
-    known = options if isinstance(options, dict) else {}
+    return options if isinstance(options, dict) else {}
+
+
+def _pilot_command(record: RunRecord) -> str:
+    known = _options(record)
     model, data = record.plan.model, known.get("data")
     recipe = known.get("recipe") or (model if data == model else None)  # a recipe's data has its name
     trained = f"--recipe {recipe}" if recipe is not None else model

@@ -146,19 +146,23 @@ class HeldOut(NamedTuple):
     runs: int
 
 
-def cross_validation_error(runs: Sequence[Sequence[LossPoint]], start: float | None = None) -> HeldOut | None:
+def cross_validation_error(
+    runs: Sequence[Sequence[LossPoint]], start: float | None = None, groups: Sequence[int] | None = None
+) -> HeldOut | None:
     """The error over runs that the others can predict; None where the others are too few.
 
-    The only run that trained apart, or that had a codec, cannot be predicted by others.
+    Runs of one of the ``groups`` are left out at once. The only run that trained apart, or that had a codec, cannot be
+    predicted by others.
     """
-    if sum(map(len, runs)) - max(map(len, runs)) < _MIN_POINTS:
+    of_run = list(range(len(runs))) if groups is None else list(groups)
+    many = [sum(len(run) for run, own in zip(runs, of_run, strict=True) if own == group) for group in set(of_run)]
+    if sum(many) - max(many) < _MIN_POINTS:
         return None
-    points = [point for run in runs for point in run]
-    groups = [number for number, run in enumerate(runs) for _ in run]
     found: list[list[_Predicted]] = []
-    for train, test in LeaveOneGroupOut().split(points, groups=groups):
-        predicted = _predicted([points[k] for k in train], [points[k] for k in test], start)
-        found += [] if predicted is None else [predicted]
+    for train, test in LeaveOneGroupOut().split(runs, groups=of_run):
+        others = [point for k in train for point in runs[k]]
+        predicted = [_predicted(others, runs[k], start) for k in test]
+        found += [each for each in predicted if each is not None]
     if not found:
         return None
     told = np.array([each for run in found for each in run])
