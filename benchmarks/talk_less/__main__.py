@@ -151,8 +151,7 @@ def _ddp_timed(setting: _Setting, name: str, bandwidth_mbit: float) -> float:
     from benchmarks.talk_less import ddp_timed
 
     which = "text" if setting.task.name == TEXT else "images"
-    archive, power_sgd = setting.asked.images, DDP[name]
-    return ddp_timed.timed(which, archive, setting.profile, bandwidth_mbit, power_sgd=power_sgd)
+    return ddp_timed.timed(which, setting.profile, bandwidth_mbit, power_sgd=DDP[name])
 
 
 def _to_target(row: dict[str, Any], target: float) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 import time
 from functools import cache, partial
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -21,7 +20,7 @@ from benchmarks.peers.tasks import Done, Lesson, MadeElsewhere, Order, Setup
 from benchmarks.peers.trainers import update
 from benchmarks.talk_less.ddp import BEGIN, hooked
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster
-from benchmarks.talk_less.tasks import images, text
+from benchmarks.talk_less.tasks import noise, text
 from palmette.cost.estimate import evaluator
 from palmette.runtime.worker.dropout import Draw
 from palmette.spec.profile import Profile
@@ -33,9 +32,9 @@ _STEPS = 6
 _DILATION = {5.0: 3.0, 20.0: 8.0, 100.0: 30.0}
 
 
-def timed(name: str, archive: Path, profile: Profile, bandwidth_mbit: float, *, power_sgd: bool) -> float:
+def timed(name: str, profile: Profile, bandwidth_mbit: float, *, power_sgd: bool) -> float:
     """The median emulated seconds of an iteration, once PowerSGD has begun."""
-    make = partial(PaddedDdp, name=name, archive=archive, power_sgd=power_sgd)
+    make = partial(PaddedDdp, name=name, power_sgd=power_sgd)
     known = evaluator(profile, cluster(bandwidth_mbit, _SAMPLES))
     crew = Crew(known, DEVICES, Lesson("", SAMPLES), MadeElsewhere(make), _DILATION.get(bandwidth_mbit, 10.0))
     try:
@@ -48,8 +47,8 @@ def timed(name: str, archive: Path, profile: Profile, bandwidth_mbit: float, *, 
 class PaddedDdp:
     """A replica under DistributedDataParallel whose layers take as long as on its node."""
 
-    def __init__(self, setup: Setup, *, name: str, archive: Path, power_sgd: bool) -> None:
-        task = images(archive, _SAMPLES) if name == "images" else text(_SAMPLES)
+    def __init__(self, setup: Setup, *, name: str, power_sgd: bool) -> None:
+        task = noise(_SAMPLES) if name == "images" else text(_SAMPLES)
         network = load_network(task.recipe(1), seed=0)
         depth = len(network.layers)
         real_s = cache(partial(calibrated, network))

@@ -110,6 +110,13 @@ def images(archive: Path, samples: int) -> Task:
     return Task("vgg on CIFAR-10" if archive.exists() else "vgg on digits", small_vgg, *found, lr=0.02, momentum=0.9)
 
 
+def noise(samples: int) -> Task:
+    """Images of nothing, for what depends on their size alone."""
+    pixels = torch.rand(samples, *IMAGE, generator=torch.Generator().manual_seed(0))
+    made = TensorDataset(pixels, torch.arange(samples) % 10)
+    return Task("vgg on noise", small_vgg, made, made, made, lr=0.02, momentum=0.9)
+
+
 def _cifar10(archive: Path, samples: int) -> tuple[TensorDataset, TensorDataset, TensorDataset]:
     batches: dict[str, dict[bytes, np.ndarray]] = {}
     with tarfile.open(archive) as packed:

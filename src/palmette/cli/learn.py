@@ -16,7 +16,7 @@ def learn(
         float | None,
         typer.Option(
             "--margin",
-            help="Take losses higher by this part in plans, such as 0.1; the error on held-out runs if not given.",
+            help="Take losses higher by this part in plans; if not given, as nine of ten held-out losses need.",
             show_default=False,
         ),
     ] = None,
@@ -28,7 +28,7 @@ def learn(
     What no run varies (epochs, the fraction of the data, replicas, windows) stays unknown: it is named, and plans that
     would vary it are refused. palmette pilot makes runs that vary them. Where runs mix the data of the sources
     differently, the worth of a sample of each source is fitted, too. Plans for a loss keep a margin: they count on
-    losses that are higher than the curve's own by its error on held-out runs.
+    losses that are higher than the curve's own by as much as nine of ten held-out losses are at most.
 
     Example: palmette learn run1 run2 run3 -o l.json
     """

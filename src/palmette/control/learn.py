@@ -73,7 +73,8 @@ def learned_run(folder: Path) -> LearnedRun:
 def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
     """The curve through the losses of runs, with its error, also on runs that are left out.
 
-    Plans take losses higher than the curve's own by ``margin``, by default its error on runs that are left out.
+    Plans take losses higher than the curve's own by ``margin``, by default as nine of ten losses of runs that are left
+    out need.
 
     Raises:
         InputError: no curve can be fitted, or the margin is below 0.
@@ -87,7 +88,7 @@ def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
     start = _common_start(runs)
     curve, batches = fit_learning_curve(every, start), [float(run.batch) for run in runs]
     errors, held_out = codec_errors(curve, points), cross_validation_error(points, start, _held_out_together(runs))
-    part = None if held_out is None else held_out.part
+    above = None if held_out is None else held_out.above
     terms = [term.model_copy(update={"error": errors.get(term.coding)}) for term in curve.codecs]
     return curve.model_copy(
         update={
@@ -99,8 +100,8 @@ def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
             "fit_error": rms_error(curve, every),
             "left_out_error": None if held_out is None else held_out.error,
             "left_out_runs": None if held_out is None else held_out.runs,
-            "left_out_part": part,
-            "margin": (part or 0.0) if margin is None else margin,
+            "left_out_above": above,
+            "margin": (above or 0.0) if margin is None else margin,
         }
     )
 

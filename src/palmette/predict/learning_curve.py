@@ -6,8 +6,10 @@ Each run gives points (k, φ, g, h, codings, loss), one per epoch. For a given f
 logs of k, φ, g and h, and in whether something travels coded: least squares with exponents of k, φ and h of at least 0,
 and factors of codecs of at least 1, as what is lost on the way teaches nothing. The floor is the one with the least
 squared error of the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0, and
-``fitted_on`` says so; that of h is None. Where the loss before training is known, a curve that begins there is fitted,
-too, and the better of the two is taken: small networks stay at that loss for some epochs before it falls. A codec needs a run that differs from others in nothing else that is fitted.
+``fitted_on`` says so; that of h is None. A codec needs a run that differs from others in nothing else that is fitted.
+
+Where the loss before training is known, a curve that begins there is fitted, too, and the better of the two is taken:
+small networks stay at that loss for some epochs before it falls.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from palmette.spec.learning import FACTORS, FittedValue, Learning
 _HALVINGS = np.linspace(0.0, 9.975, 40)
 """Floors that are tried: the lowest loss minus 0.5^halvings of it."""
 _MIN_POINTS = 3
+_KEPT = 0.9
+"""The part of held-out losses that a margin is for."""
 _MAX_LOSS = 1e9
 _SCALES = (1e-18, 1e18)
 _MAX_EXPONENT = 1000.0
@@ -138,11 +142,11 @@ def rms_error(curve: Learning, points: Sequence[LossPoint]) -> float:
 class HeldOut(NamedTuple):
     """The RMS error over runs, each predicted by a curve fitted to the others; and over how many runs it is.
 
-    ``part`` is that of the loss's logarithm.
+    ``above`` is the part by which nine of ten losses are above the curve at most.
     """
 
     error: float
-    part: float
+    above: float
     runs: int
 
 
@@ -161,22 +165,21 @@ def cross_validation_error(
     found: list[list[_Predicted]] = []
     for train, test in LeaveOneGroupOut().split(runs, groups=of_run):
         others = [point for k in train for point in runs[k]]
-        predicted = [_predicted(others, runs[k], start) for k in test]
-        found += [each for each in predicted if each is not None]
+        tried = [_predicted(others, runs[k], start) for k in test]
+        found += [each for each in tried if each is not None]
     if not found:
         return None
     told = np.array([each for run in found for each in run])
-    errors = [float(np.sqrt(np.mean(each**2))) for each in (told[:, 0] - told[:, 1], np.log(told[:, 0] / told[:, 1]))]
-    return HeldOut(errors[0], errors[1], len(found))
+    predicted, real = told.T
+    above = float(np.quantile(real / predicted - 1, _KEPT))
+    return HeldOut(float(np.sqrt(np.mean((predicted - real) ** 2))), max(0.0, above), len(found))
 
 
 _Predicted = tuple[float, float]
 """A loss by a curve, and as it was."""
 
 
-def _predicted(
-    train: Sequence[LossPoint], test: Sequence[LossPoint], start: float | None
-) -> list[_Predicted] | None:
+def _predicted(train: Sequence[LossPoint], test: Sequence[LossPoint], start: float | None) -> list[_Predicted] | None:
     """The losses of a run that is predicted by others; None where they cannot tell."""
     design = design_of(train)
     if not {coding for point in test for coding in point.codings} <= set(design.codings):

@@ -9,10 +9,10 @@ travels coded. Where sources differ in worth
 φ = Σ w(d)·x(d) / Σ w(d)·Δ(d) for x(d) samples used of the Δ(d) that d owns.
 
 A training begins at the loss of a network that knows nothing, stays near it for a while, and only then falls like a
-power of the epochs. Where the curve knows that loss, its ``start``, what is above the floor is a/(1 + a/(start − floor))
-instead of the a above, which is the same where a is small. With a ``margin``, losses are that part higher than the
-curve's own: a plan may count on them although runs differ from the curve. Everything is worked out in logarithms, so
-that no exponent is too large for a float.
+power of the epochs. Where the curve knows that loss, its ``start``, what is above the floor is
+a/(1 + a/(start − floor)) instead of the a above, which is the same where a is small. With a ``margin``, losses are that
+part higher than the curve's own: a plan may count on them although runs differ from the curve. Everything is worked out
+in logarithms, so that no exponent is too large for a float.
 
 ``fitted_on`` says which values the runs had that a curve was fitted to. What all of them had in common is unknown: its
 exponent reads 0, but nobody has tried anything else. A curve that does not say is taken as it is. The exponent of the
@@ -76,8 +76,8 @@ class Learning(OpenDocument):
     """The same over runs that were each left out of the fit; None where the others were too few."""
     left_out_runs: Count | None = None
     """Over how many runs that is: the only one with a codec, or that trained apart, cannot be predicted by others."""
-    left_out_part: Number | None = None
-    """The same error of the loss's logarithm: about that part of a loss."""
+    left_out_above: Number | None = None
+    """The part by which nine of ten losses of these runs are above the curve at most."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -249,8 +249,8 @@ class Learning(OpenDocument):
         """What a plan for a loss is really for, in a sentence; None without a margin."""
         if not self.margin:
             return None
-        aimed = f"planned for a loss of {loss / (1 + self.margin):.4g}, so that {loss:g} is kept where runs differ"
-        return f"{aimed} from the learning curve by {self.margin:.0%}; palmette learn --margin 0 plans without"
+        aimed = f"planned for a loss of {loss / (1 + self.margin):.4g}, so that {loss:g} is kept where a run is above"
+        return f"{aimed} the learning curve by {self.margin:.0%}; palmette learn --margin 0 plans without"
 
     def _apart(self, replicas: int, window: float) -> float:
         """The logarithm of what replicas and windows cost; ``refuse_window`` refuses windows that nobody tried."""

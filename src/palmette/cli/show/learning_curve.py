@@ -31,10 +31,10 @@ def show_curve(curve: Learning, command: str) -> None:
     print(
         "no error on held-out runs: the other runs are too few to fit a curve to"
         if curve.left_out_error is None
-        else f"error on held-out runs {curve.left_out_error:.4g}{_part(curve)}{_held_out(curve)}"
+        else f"error on held-out runs {curve.left_out_error:.4g}{_above(curve)}{_held_out(curve)}"
     )
     if curve.margin:
-        print(f"plans take losses {curve.margin:.1%} higher than the curve's own; --margin of palmette learn changes that")
+        print(f"plans take losses {curve.margin:.0%} higher than the curve's own; palmette learn --margin changes that")
     unknown = [f"{name} ({value:g} in all runs)" for name, value in curve.unvaried().items()]
     if curve.window_exponent is None:
         unknown.append("windows (the number of local steps did not vary)")
@@ -51,9 +51,10 @@ def _window(curve: Learning) -> str:
     return f" · h^{curve.window_exponent:.3g}" + ("" if curve.outer is None else f" ({curve.outer.shown})")
 
 
-def _part(curve: Learning) -> str:
-    """The error as a part of the loss, where it is known."""
-    return "" if curve.left_out_part is None else f", or {curve.left_out_part:.1%} of the loss"
+def _above(curve: Learning) -> str:
+    """How far above the curve most losses are at most, where it is known."""
+    told = curve.left_out_above
+    return "" if told is None else f", nine of ten losses at most {told:.0%} above the curve"
 
 
 def _held_out(curve: Learning) -> str:

@@ -10,7 +10,9 @@ the usual setting: one for each value, not for each combination.
     window      1     1     1      1     1     1        1       1         8     32
 
 Each data and number of replicas has a seed of its own, as runs with the same seed have the same batches: others would
-predict them better than any training to come. A codec has two runs, with the most and with the least of the data, so that each can be predicted from the other; where
+predict them better than any training to come.
+
+A codec has two runs, with the most and with the least of the data, so that each can be predicted from the other; where
 windows are varied two more, as differences are not gradients.
 
     data        1     0.25   1      0.25      1      0.25

@@ -128,7 +128,6 @@ class Pilot:
         if outcome.ended != "done":
             raise RunError(outcome.ended)
 
-
     def _request_of(self, setting: PilotSetting) -> Request:
         """The request of a run, with a seed of its own for its data and replicas.
 

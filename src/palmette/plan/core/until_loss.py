@@ -73,6 +73,8 @@ def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
     least = curve.least_epochs(task.goal.loss, fraction, replicas, window)
     if not least <= MOST_EPOCHS:
         reason = f"cannot be reached; the curve stays above {curve.loss(MOST_EPOCHS, fraction, replicas, window):.6g}"
+        if learning.margin:
+            reason += f", with its margin of {learning.margin:.0%}; palmette learn --margin changes that"
         raise Infeasible(ArgumentFault("loss", f"{task.goal.loss:g}", reason))
     return max(1, math.ceil(least / phase.epoch_passes * (1 - 1e-12)))
 

@@ -2,7 +2,8 @@
 
 Replicas are where the data is, or on the fastest nodes with samples shared by speed; the event clock says which, and
 where they meet. Owners of private data that are slower give fewer samples to a batch, unless ``shares`` says otherwise,
-so that a window is not bound to the slowest node. The window is an option: how much of it a training bears is a question of the loss, not of the clock.
+so that a window is not bound to the slowest node. The window is an option: how much of it a training bears is a
+question of the loss, not of the clock.
 """
 
 from __future__ import annotations
