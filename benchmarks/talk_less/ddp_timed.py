@@ -29,7 +29,8 @@ from palmette.zoo.models import load_network
 _SAMPLES = 512
 """Of a task that is timed only."""
 _STEPS = 6
-_DILATION = {5.0: 3.0, 20.0: 8.0, 100.0: 30.0}
+_DILATION = {5.0: 10.0, 20.0: 20.0, 100.0: 30.0}
+"""By bandwidth: enough that processes which wait for a core do not count."""
 
 
 def timed(name: str, profile: Profile, bandwidth_mbit: float, *, power_sgd: bool) -> float:
