@@ -21,7 +21,20 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.peers.clocked import replicas
-from benchmarks.peers.tasks import Copy, Ddp, Done, Failed, Lesson, Order, Pipeline, PlainScript, Setup, Way
+from benchmarks.peers.tasks import (
+    Copy,
+    Ddp,
+    Done,
+    Failed,
+    Lesson,
+    MadeElsewhere,
+    Order,
+    Pipeline,
+    PlainScript,
+    Setup,
+    Trainer,
+    Way,
+)
 from benchmarks.peers.trainers import DdpTrainer, PipelineTrainer, PlainTrainer, copy_samples
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.phase_programs import parts_of
@@ -154,7 +167,7 @@ def work(initializer: ProcessInitializer | None, setup: Setup, line: Connection[
     os._exit(0)  # gloo's threads may still wait
 
 
-def trainer_of(setup: Setup) -> DdpTrainer | PipelineTrainer | PlainTrainer:
+def trainer_of(setup: Setup) -> Trainer:
     """What trains in the worker's way."""
     match setup.way:
         case Ddp():
@@ -163,6 +176,8 @@ def trainer_of(setup: Setup) -> DdpTrainer | PipelineTrainer | PlainTrainer:
             return PipelineTrainer(setup)
         case PlainScript():
             return PlainTrainer(setup)
+        case MadeElsewhere(make):
+            return make(setup)
 
 
 def interface_with(address: str) -> str:

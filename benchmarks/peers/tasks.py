@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from palmette.spec.profile import Times
 
@@ -54,7 +55,22 @@ class PlainScript:
     """The last node trains the whole network by itself; the first, if there is another, has the data."""
 
 
-Way = Ddp | Pipeline | PlainScript
+class Trainer(Protocol):
+    """Trains a step when it is told to."""
+
+    def step(self, order: Order) -> Done:
+        """A step."""
+        ...
+
+
+@dataclass(frozen=True)
+class MadeElsewhere:
+    """A trainer that another benchmark makes, in the worker's process."""
+
+    make: Callable[[Setup], Trainer]
+
+
+Way = Ddp | Pipeline | PlainScript | MadeElsewhere
 
 
 @dataclass(frozen=True)

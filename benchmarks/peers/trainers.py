@@ -18,7 +18,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.peers.pads import PaddedLayers, Seconds, calibrated
-from benchmarks.peers.tasks import Copy, Ddp, Done, Lesson, Order, Pipeline, PlainScript, Setup
+from benchmarks.peers.tasks import Copy, Ddp, Done, Lesson, MadeElsewhere, Order, Pipeline, PlainScript, Setup
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.runtime.worker.dropout import Draw, replace_dropout
@@ -58,7 +58,7 @@ def seen_samples(setup: Setup) -> set[int]:
             return {split[setup.rank] for split in splits}
         case Pipeline(microbatches=many):
             return {setup.lesson.batch // many}
-        case PlainScript():
+        case PlainScript() | MadeElsewhere():
             return {setup.lesson.batch}
 
 

@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import palmette as pt
 from benchmarks.command import parser, print_result, progress
+from benchmarks.home_networks import why_no_networks
 from benchmarks.talk_less import ddp
 from benchmarks.talk_less.cut import cut_in_two
 from benchmarks.talk_less.kept_rows import KeptRows
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, plan
 from benchmarks.talk_less.replay import replayed
 from benchmarks.talk_less.running import estimated_s, learnt, reached, timed
-from benchmarks.talk_less.tasks import ARCHIVE, Task, images, text
+from benchmarks.talk_less.tasks import ARCHIVE, TEXT, Task, images, text
 from palmette.spec.profile import Profile
 
 BANDWIDTHS_MBIT = (5.0, 20.0, 100.0)
@@ -35,6 +37,19 @@ CUT_SAMPLES = 6400
 """Images of a network that is cut in two."""
 TARGET_AT = 0.75
 """The loss to reach is that of ``step`` after this part of its iterations."""
+
+DDP = {"DDP": False, "DDP, PowerSGD": True}
+"""The peers, and whether they have the PowerSGD hook."""
+
+
+class _Setting(NamedTuple):
+    """What all rows of a task have in common."""
+
+    task: Task
+    profile: Profile
+    bandwidths: list[float]
+    kept: KeptRows
+    asked: Namespace
 
 
 def main() -> None:
@@ -79,16 +94,16 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     profile = pt.profile(task.recipe(iterations), cluster=cluster(5.0, len(task.train)))
     rows: dict[str, dict[str, Any]] = {}
     kept = KeptRows(asked.keep, (task.name, iterations, asked.seed, asked.replay))
+    setting = _Setting(task, profile, bandwidths, kept, asked)
     for name in dict.fromkeys(["step", *chosen]):
         learnt_as = "step" if name == OVERLAP else name
         trained = kept.row(learnt_as, lambda learnt_as=learnt_as: _learnt(task, learnt_as, profile, iterations, asked))
-        rows[name] = _row(task, name, profile, bandwidths, trained, replay=asked.replay)
+        rows[name] = _row(setting, name, trained)
     step = rows["step"]
-    for name, power_sgd in {} if asked.quick else {"DDP": False, "DDP, PowerSGD": True}.items():
+    for name, power_sgd in {} if asked.quick else DDP.items():
         progress(f"{task.name}: {name}")
         found = kept.row(name, lambda power_sgd=power_sgd: ddp.trained(task, iterations, power_sgd=power_sgd))
-        found["iteration_s"] = {f"{b:g}": ddp.simulated_s(found, _computing_s(profile), b) for b in bandwidths}
-        rows[name] = {**found, "how": "trained over gloo; seconds simulated, at their best"}
+        rows[name] = _ddp_row(setting, name, found)
     at = TARGET_AT * iterations
     target = min(step["evaluations"], key=lambda each: abs(each[0] - at))[1]
     told = {name: row | _to_target(row, target) for name, row in rows.items()}
@@ -109,19 +124,51 @@ def _learnt(task: Task, name: str, profile: Profile, iterations: int, asked: Nam
     return learnt(task, made, profile, iterations)
 
 
-def _row(
-    task: Task, name: str, profile: Profile, bandwidths: list[float], trained: dict[str, Any], *, replay: bool
-) -> dict[str, Any]:
-    """What a training has learnt, and the seconds of its iterations."""
+def _row(setting: _Setting, name: str, trained: dict[str, Any]) -> dict[str, Any]:
+    """What a training has learnt, and the seconds of its iterations: those of the event clock in a replay."""
+    profile = setting.profile
     made = plan(profile.model, len(profile.layers), methods()[name])
-    estimated = {f"{b:g}": estimated_s(made, profile, b, len(task.train)) for b in bandwidths}
-    if replay:
+    samples = len(setting.task.train)
+    estimated = {f"{b:g}": estimated_s(made, profile, b, samples) for b in setting.bandwidths}
+    if setting.asked.replay:
         return {**trained, "iteration_s": estimated, "how": "replayed in one process; seconds of the event clock"}
-    times = {}
-    for bandwidth in bandwidths:
-        progress(f"{task.name}: {name}: {bandwidth:g} Mbit/s")
-        times[f"{bandwidth:g}"] = timed(task, made, profile, bandwidth)
-    return {**trained, "iteration_s": times, "estimated_s": estimated, "how": "measured"}
+    return {**trained, **_measured(setting, name, lambda b: _timed(setting, name, b)), "estimated_s": estimated}
+
+
+def _ddp_row(setting: _Setting, name: str, trained: dict[str, Any]) -> dict[str, Any]:
+    """What DDP has learnt, and the seconds of its iterations: measured in namespaces, or simulated at their best."""
+    computing_s = _computing_s(setting.profile)
+    best = {f"{b:g}": ddp.simulated_s(trained, computing_s, b) for b in setting.bandwidths}
+    if setting.asked.replay or why_no_networks("tc") is not None:
+        return {**trained, "iteration_s": best, "how": "trained over gloo; seconds simulated, at their best"}
+    return {**trained, **_measured(setting, name, lambda b: _ddp_timed(setting, name, b)), "at_their_best_s": best}
+
+
+def _measured(setting: _Setting, name: str, timed_at: Callable[[float], float]) -> dict[str, Any]:
+    """The measured seconds of an iteration by bandwidth, and how busy the machine was; what is known is kept."""
+
+    def row(bandwidth_mbit: float) -> dict[str, Any]:
+        progress(f"{setting.task.name}: {name}: {bandwidth_mbit:g} Mbit/s")
+        return {"iteration_s": timed_at(bandwidth_mbit), "load": round(os.getloadavg()[0], 1)}
+
+    times = {
+        f"{b:g}": setting.kept.row(f"{name} at {b:g} Mbit/s", lambda b=b: row(b))  # type: ignore[misc]
+        for b in setting.bandwidths
+    }
+    found = {key: {at: each[key] for at, each in times.items()} for key in ("iteration_s", "load")}
+    return {"iteration_s": found["iteration_s"], "loads": found["load"], "how": "measured"}
+
+
+def _timed(setting: _Setting, name: str, bandwidth_mbit: float) -> float:
+    made = plan(setting.profile.model, len(setting.profile.layers), methods()[name])
+    return timed(setting.task, made, setting.profile, bandwidth_mbit)
+
+
+def _ddp_timed(setting: _Setting, name: str, bandwidth_mbit: float) -> float:
+    from benchmarks.talk_less import ddp_timed
+
+    which = "text" if setting.task.name == TEXT else "images"
+    return ddp_timed.timed(which, setting.profile, bandwidth_mbit, power_sgd=DDP[name])
 
 
 def _to_target(row: dict[str, Any], target: float) -> dict[str, Any]:

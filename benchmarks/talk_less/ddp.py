@@ -62,6 +62,16 @@ def exchanged_bytes(model: nn.Module) -> tuple[int, int]:
     return plain, coded
 
 
+def hooked(model: DistributedDataParallel, *, power_sgd: bool) -> DistributedDataParallel:
+    """The model, with the PowerSGD hook where it is asked for."""
+    if power_sgd:
+        state = powerSGD_hook.PowerSGDState(
+            None, matrix_approximation_rank=RANK, start_powerSGD_iter=BEGIN, min_compression_rate=_MIN_SAVING
+        )
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return model
+
+
 def simulated_s(found: dict[str, Any], computing_s: float, bandwidth_mbit: float) -> float:
     """Seconds of an iteration at its best."""
     return max(computing_s, found["bytes_an_iteration"] / len(DEVICES) * 8 / (bandwidth_mbit * 1e6))
@@ -81,12 +91,7 @@ def _rank(task: Task, way: _Way, begins: Any) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=len(DEVICES))
     torch.manual_seed(0)
-    model = DistributedDataParallel(task.make())
-    if power_sgd:
-        state = powerSGD_hook.PowerSGDState(
-            None, matrix_approximation_rank=RANK, start_powerSGD_iter=BEGIN, min_compression_rate=_MIN_SAVING
-        )
-        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    model = hooked(DistributedDataParallel(task.make()), power_sgd=power_sgd)
     optimizer = torch.optim.SGD(model.parameters(), lr=task.lr, momentum=task.momentum)
     inputs, labels = task.train.tensors
     batches, evaluations = Batches(len(inputs), SAMPLES * len(DEVICES), 0), []

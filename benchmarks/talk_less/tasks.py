@@ -18,6 +18,7 @@ from torch.utils.data import TensorDataset
 import palmette as pt
 from palmette.zoo.data import load_data
 
+TEXT = "gpt on a text"
 IMAGE = (3, 32, 32)
 HELD_OUT = 2000
 ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-python-24k.tar.xz"
@@ -109,6 +110,13 @@ def images(archive: Path, samples: int) -> Task:
     return Task("vgg on CIFAR-10" if archive.exists() else "vgg on digits", small_vgg, *found, lr=0.02, momentum=0.9)
 
 
+def noise(samples: int) -> Task:
+    """Images of nothing, for what depends on their size alone."""
+    pixels = torch.rand(samples, *IMAGE, generator=torch.Generator().manual_seed(0))
+    made = TensorDataset(pixels, torch.arange(samples) % 10)
+    return Task("vgg on noise", small_vgg, made, made, made, lr=0.02, momentum=0.9)
+
+
 def _cifar10(archive: Path, samples: int) -> tuple[TensorDataset, TensorDataset, TensorDataset]:
     batches: dict[str, dict[bytes, np.ndarray]] = {}
     with tarfile.open(archive) as packed:
@@ -156,4 +164,4 @@ def text(samples: int) -> Task:
     def make() -> nn.Module:
         return nn.Sequential(_Embedding(len(symbols)), _Block(), _Block(), _Head(len(symbols)))
 
-    return Task("gpt on a text", make, *found, lr=0.05, momentum=0.9)
+    return Task(TEXT, make, *found, lr=0.05, momentum=0.9)

@@ -1,4 +1,8 @@
-"""hybrid and auto are never behind others under the same goal and rules, over random worlds (``worlds_to_loss``)."""
+"""hybrid and auto are never behind others under the same goal and rules, over random worlds (``worlds_to_loss``).
+
+They are not behind because others' plans are among theirs, however well either has searched. So all search a little,
+RightTrain's own question to others included, and worlds are small where they are many.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,20 @@ from dataclasses import replace
 import pytest
 
 from palmette.plan.core.comparison import changes_learning, planned
+from palmette.plan.core.make_plan import configured
+from palmette.plan.righttrain import starts
 from palmette.spec.codec_term import codings_of
+from tests.plan.problems import LITTLE
 from tests.plan.worlds_to_loss import behind, random_task
-from tests.thorough import mostly_thorough
 
+FEW_NODES = 3
 QUICK = (2, 42, 49, 57)
 """Worlds of two nodes, without a loss, with one, with codecs; 42 has a batch of a single sample."""
+
+
+@pytest.fixture(autouse=True)
+def others_search_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "configured", lambda name, options: configured(name, options | {"effort": LITTLE}))
 
 
 @pytest.mark.parametrize("seed", QUICK)
@@ -21,11 +33,17 @@ def test_hybrid_is_never_behind(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", mostly_thorough(range(20), 1))
+@pytest.mark.parametrize("seed", range(2000, 2003))
 @pytest.mark.parametrize("name", ["hybrid", "auto"])
-def test_a_search_is_never_behind(name: str, block: int) -> None:
-    for seed in range(2000 + 3 * block, 2003 + 3 * block):
-        assert list(behind(name, random_task(seed))) == [], seed
+def test_a_search_is_never_behind(name: str, seed: int) -> None:
+    assert list(behind(name, random_task(seed, FEW_NODES))) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(2000, 2060))
+@pytest.mark.parametrize("name", ["hybrid", "auto"])
+def test_nor_is_it_in_larger_worlds(name: str, seed: int) -> None:
+    assert list(behind(name, random_task(seed))) == []
 
 
 @pytest.mark.parametrize("seed", [2, 49])

@@ -36,10 +36,10 @@ class RandomTask:
         return bool(self.options.get("lossy"))
 
 
-def random_task(seed: int) -> RandomTask:
-    """One to six sources, private or not, any goal, with a loss and a curve or without, with codecs or without."""
+def random_task(seed: int, most_nodes: int = 6) -> RandomTask:
+    """One source or several, private or not, any goal, with a loss and a curve or without, with codecs or without."""
     draw = random.Random(seed)
-    nodes = draw.randint(2, 6)
+    nodes = draw.randint(2, most_nodes)
     sources, private = draw.randint(1, nodes), draw.random() < 0.5
     known, cluster = random_world(
         draw, nodes=nodes, layers=draw.randint(2, 4), sources=sources, private=private, limits=draw.random() < 0.2

@@ -41,6 +41,31 @@ def test_runs_left_out_are_predicted() -> None:
     assert cross_validation_error(runs()[:1]) is None
 
 
+def test_a_curve_that_stays_at_the_loss_of_guessing_is_found_again() -> None:
+    steep = {"floor": 0.4, "scale": 2.7, "epoch_exponent": 1.9, "data_exponent": 1.8, "start": 2.3}
+    true = TRUE.model_copy(update=steep)
+    points = [
+        LossPoint(k, phi, g, true.loss(k, phi, g)) for phi in (1.0, 0.5, 0.25) for g in (1, 3) for k in range(1, 11)
+    ]
+    found, power = fit_learning_curve(points, 2.3), fit_learning_curve(points)
+    assert found.start == 2.3
+    assert rms_error(found, points) < 1e-4
+    assert rms_error(power, points) > 0.1
+    assert found.epoch_exponent == pytest.approx(1.9, rel=1e-3)
+
+
+def test_runs_of_one_seed_are_left_out_together() -> None:
+    """Two runs of each seed are the same, and seeds differ: a twin among the others would say that nothing does."""
+    draw = random.Random(1)
+    raised = [1 + draw.gauss(0, 0.1) for _ in range(4)]
+    made = [[LossPoint(k, 1.0, 1, more * TRUE.loss(k, 1.0, 1)) for k in range(1, 9)] for more in raised for _ in "ab"]
+    alone, together = cross_validation_error(made), cross_validation_error(made, groups=[0, 0, 1, 1, 2, 2, 3, 3])
+    assert alone is not None
+    assert together is not None
+    assert together.error > 1.1 * alone.error
+    assert together.runs == alone.runs == 8
+
+
 def test_what_no_run_varies_is_unknown() -> None:
     curve = fit_learning_curve([LossPoint(k, 0.5, 1, TRUE.loss(k, 0.5, 1)) for k in range(1, 10)])
     assert curve.data_exponent == curve.replica_exponent == 0.0

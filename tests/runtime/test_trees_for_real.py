@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 import torch
 
+import palmette as pt
+from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from tests.cost.small import instance, phase, source
 from tests.runtime.world import ROOT, TINY, Runs, lines, losses, weights
 
@@ -103,3 +106,21 @@ def test_the_estimate_meets_what_is_measured(sync: str, length: str, tmp_path: P
     assert found["iteration_s"] == pytest.approx(found["estimate_s"], rel=0.15)
     if sync == "epoch":
         assert found["epoch_s"] == pytest.approx(found["estimate_epoch_s"], rel=0.15)
+
+
+def test_a_window_is_not_bound_to_the_slowest_owner(tmp_path: Path) -> None:
+    """Two private owners, one with a quarter of the other's processor."""
+    device = {"tier": "device", "hardware": "raspberry-pi-4", "source": {"samples": 400, "private": True}}
+    slow = {**device, "limits": {"cpu_share": 0.25}}
+    nodes = {"slow": slow, "fast": device, "server": {"tier": "edge", "hardware": "nuc-i3-7100u-1"}}
+    links = [{"between": [name, "server"], "bandwidth": "1 Gbit/s"} for name in ("slow", "fast")]
+    known = fill_hardware_defaults(Cluster.model_validate({"nodes": nodes, "links": links}))
+    profile, found = pt.profile("lenet5", cluster=known), {}
+    for shares in ("owned", "speed"):
+        made = pt.plan("diloco", profile=profile, cluster=known, batch=40, every=5, shares=shares)
+        took = pt.run(
+            made, tmp_path / shares, iterations=10, testbed="paced", dilation=20, progress=False, replan=False
+        )
+        assert took.iteration_s == pytest.approx(made.estimate.iteration_s, rel=0.1)
+        found[shares] = took.iteration_s
+    assert found["speed"] < 0.5 * found["owned"]

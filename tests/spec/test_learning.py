@@ -54,3 +54,43 @@ def test_what_is_outside_of_the_runs_is_told() -> None:
 def test_a_range_the_wrong_way_round_is_refused() -> None:
     with pytest.raises(ValueError, match="least value before the largest"):
         fitted(data=(1.0, 0.5))
+
+
+def from_guessing(**more: Any) -> Learning:
+    """A curve that begins at the loss of guessing among ten classes."""
+    return Learning(**BARE | {"data_exponent": 0.4}, start=2.3, **more)
+
+
+def test_a_curve_with_a_start_stays_below_it_and_falls_like_a_power_in_the_end() -> None:
+    curve, power = from_guessing(), Learning(**BARE | {"data_exponent": 0.4})
+    losses = [curve.loss(k, 0.01, 1) for k in (1, 10, 100)]
+    assert 2.3 > losses[0] > losses[1] > losses[2]
+    assert curve.loss(1e6, 1.0, 1) == pytest.approx(power.loss(1e6, 1.0, 1), rel=1e-3)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.2])
+@pytest.mark.parametrize("fraction", [1.0, 0.1])
+def test_the_least_epochs_are_those_that_reach_the_loss(margin: float, fraction: float) -> None:
+    curve = from_guessing(margin=margin)
+    least = curve.least_epochs(0.5, fraction, 1)
+    assert curve.loss(least, fraction, 1) == pytest.approx(0.5)
+    assert curve.least_fraction(0.5, least, 1) == pytest.approx(fraction)
+
+
+def test_a_margin_raises_all_losses_and_is_told() -> None:
+    plain, careful = from_guessing(), from_guessing(margin=0.25)
+    assert careful.loss(7, 0.5, 2) == pytest.approx(1.25 * plain.loss(7, 0.5, 2))
+    assert careful.least_epochs(0.5, 1.0, 1) == pytest.approx(plain.least_epochs(0.4, 1.0, 1))
+    assert careful.least_loss == pytest.approx(0.125)
+    assert plain.counted_on(0.5) is None
+    assert str(careful.counted_on(0.5)).startswith("planned for a loss of 0.4, so that 0.5 is kept")
+
+
+def test_what_is_not_below_the_start_is_there_at_once() -> None:
+    assert from_guessing().least_epochs(2.3, 1.0, 1) == 1
+    assert from_guessing(margin=0.1).least_epochs(0.11, 1.0, 1) == float("inf")
+
+
+def test_a_start_is_above_the_floor() -> None:
+    with pytest.raises(ValueError, match="expected more than the floor"):
+        Learning(**BARE, start=0.1)

@@ -12,6 +12,14 @@ from palmette.cli import options as opt
 
 def learn(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", metavar="RUN...")],
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            "--margin",
+            help="Take losses higher by this part in plans; if not given, as nine of ten held-out losses need.",
+            show_default=False,
+        ),
+    ] = None,
     output: opt.Output = None,
     json_: opt.Json = False,
 ) -> None:
@@ -19,7 +27,8 @@ def learn(
 
     What no run varies (epochs, the fraction of the data, replicas, windows) stays unknown: it is named, and plans that
     would vary it are refused. palmette pilot makes runs that vary them. Where runs mix the data of the sources
-    differently, the worth of a sample of each source is fitted, too.
+    differently, the worth of a sample of each source is fitted, too. Plans for a loss keep a margin: they count on
+    losses that are higher than the curve's own by as much as nine of ten held-out losses are at most.
 
     Example: palmette learn run1 run2 run3 -o l.json
     """
@@ -29,7 +38,7 @@ def learn(
     from palmette.spec.files import write_text
 
     taken = [learned_run(folder) for folder in runs]
-    found = fit(taken)
+    found = fit(taken, margin)
     if output is not None:
         write_text(output, found.to_json())
     if json_:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from palmette.cost.estimate import evaluator
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.predict.codec_errors import codec_errors
 from palmette.predict.learning_curve import LossPoint, cross_validation_error, fit_learning_curve, rms_error
 from palmette.predict.source_weights import SourceRun, fit_source_weights, weighted_points
@@ -34,6 +35,9 @@ class LearnedRun(NamedTuple):
     window: int = 1
     """The steps that its replicas took apart."""
     outer: OuterOptimizer | None = None
+    start: float | None = None
+    """The loss before training: that of the first batch."""
+    seed: int | None = None
 
 
 def learned_run(folder: Path) -> LearnedRun:
@@ -51,7 +55,8 @@ def learned_run(folder: Path) -> LearnedRun:
         named = "clients" if phase.draws_clients else "turns"
         raise InputError(Fault(named, "given", "a curve has no term for that; expected a run without", str(folder)))
     used, owned = _data(record, phase)
-    losses, iterations = _losses(list(read_metrics(folder / "metrics.jsonl")))
+    noted = list(read_metrics(folder / "metrics.jsonl"))
+    losses, iterations = _losses(noted)
     if not losses:
         raise InputError(Fault("metrics.jsonl", "no whole epoch", "expected a run of at least one", str(folder)))
     fraction = sum(used.values()) / sum(owned.values())
@@ -60,21 +65,30 @@ def learned_run(folder: Path) -> LearnedRun:
     common = (window, codings_of(phase))
     points = [LossPoint(k * passes, fraction, phase.replicas, loss, *common) for k, loss in enumerate(losses, 1)]
     outer = phase.outer if window > 1 else None
-    return LearnedRun(SourceRun(points, used, owned), phase.batch, _pilot_command(record), window, outer)
+    taken = SourceRun(points, used, owned)
+    seed = _options(record).get("seed")
+    return LearnedRun(taken, phase.batch, _pilot_command(record), window, outer, _first_loss(noted), seed)
 
 
-def learn(runs: Sequence[LearnedRun]) -> Learning:
+def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
     """The curve through the losses of runs, with its error, also on runs that are left out.
 
+    Plans take losses higher than the curve's own by ``margin``, by default as nine of ten losses of runs that are left
+    out need.
+
     Raises:
-        InputError: no curve can be fitted.
+        InputError: no curve can be fitted, or the margin is below 0.
     """
+    if margin is not None and not 0 <= margin < math.inf:
+        raise InputError(ArgumentFault("margin", margin, "expected 0 or more, as a part of the loss, such as 0.1"))
     taken = [run.points for run in runs]
     weights = fit_source_weights(taken)
     points = [weighted_points(run, weights) for run in taken]
     every = [point for run in points for point in run]
-    curve, batches = fit_learning_curve(every), [float(run.batch) for run in runs]
-    errors, held_out = codec_errors(curve, points), cross_validation_error(points)
+    start = _common_start(runs)
+    curve, batches = fit_learning_curve(every, start), [float(run.batch) for run in runs]
+    errors, held_out = codec_errors(curve, points), cross_validation_error(points, start, _held_out_together(runs))
+    above = None if held_out is None else held_out.above
     terms = [term.model_copy(update={"error": errors.get(term.coding)}) for term in curve.codecs]
     return curve.model_copy(
         update={
@@ -86,8 +100,28 @@ def learn(runs: Sequence[LearnedRun]) -> Learning:
             "fit_error": rms_error(curve, every),
             "left_out_error": None if held_out is None else held_out.error,
             "left_out_runs": None if held_out is None else held_out.runs,
+            "left_out_above": above,
+            "margin": (above or 0.0) if margin is None else margin,
         }
     )
+
+
+def _held_out_together(runs: Sequence[LearnedRun]) -> list[int]:
+    """The runs that are left out at once: those of one seed, as they have the same batches; else each by itself."""
+    seeds = [run.seed for run in runs]
+    several = None not in seeds and len(set(seeds)) > 1
+    return [seeds.index(seed) for seed in seeds] if several else list(range(len(runs)))
+
+
+def _common_start(runs: Sequence[LearnedRun]) -> float | None:
+    """The mean loss before training; None where a run does not tell."""
+    known = [run.start for run in runs if run.start is not None]
+    return sum(known) / len(known) if len(known) == len(runs) else None
+
+
+def _first_loss(lines: list[MetricsRow]) -> float | None:
+    """The loss of the first iteration in training, which is that of weights that nothing has changed."""
+    return next((line.loss for line in lines if line.iteration == 0 and not line.evaluated), None)
 
 
 def _common_outer(runs: Sequence[LearnedRun]) -> OuterOptimizer | None:
@@ -105,9 +139,14 @@ def _common_outer(runs: Sequence[LearnedRun]) -> OuterOptimizer | None:
     return found[0] if found else None
 
 
-def _pilot_command(record: RunRecord) -> str:
+def _options(record: RunRecord) -> dict[str, Any]:
+    """What the run was asked for."""
     options = (record.model_extra or {}).get("options")
-    known = options if isinstance(options, dict) else {}
+    return options if isinstance(options, dict) else {}
+
+
+def _pilot_command(record: RunRecord) -> str:
+    known = _options(record)
     model, data = record.plan.model, known.get("data")
     recipe = known.get("recipe") or (model if data == model else None)  # a recipe's data has its name
     trained = f"--recipe {recipe}" if recipe is not None else model

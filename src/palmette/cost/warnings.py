@@ -13,6 +13,9 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.plan import Phase, Plan
 
+_UNEVEN = 0.1
+"""How far from what it owns the samples of an owner in a batch may be without a word, as a part of it."""
+
 
 def warnings_of(plan: Plan, prices: Evaluator) -> list[str]:
     """The warnings of all phases of a plan that ``check`` finds nothing wrong with, each once."""
@@ -25,6 +28,7 @@ def _of_phase(phase: Phase, prices: Evaluator) -> Iterator[str]:
     yield from lossy_exchange(phase)
     yield from _labels(phase, prices.cluster)
     yield from _norms(phase, prices)
+    yield from _uneven_shares(phase, prices)
     yield from _useless_recompute(phase, prices)
 
 
@@ -47,6 +51,17 @@ def _norms(phase: Phase, prices: Evaluator) -> Iterator[str]:
         many = f"{least.samples} samples" if least.samples > 1 else "a single sample"
         where = f"batch norm sees only a part of the batch in {listed([part.instance for part in small])}"
         yield f"{where}, {many} in {least.instance}: so few may cost accuracy, or fail; batch_norm: whole sees all"
+
+
+def _uneven_shares(phase: Phase, prices: Evaluator) -> Iterator[str]:
+    """Private owners under ``every`` of whose samples an epoch draws many more, or fewer, than they own."""
+    used = prices.epoch_samples(phase) if phase.sync == "every" else {}
+    private = [name for name in used if (owned := prices.cluster.nodes[name].source) is not None and owned.private]
+    for name in private:
+        even = phase.batch * used[name] / sum(used.values())
+        given = sum(source.samples for source in phase.sources if source.node == name)
+        if abs(given - even) >= max(1.0, _UNEVEN * even):
+            yield f"an epoch draws {given / even:.0%} as many samples from {name} as it owns: shares go by speed"
 
 
 def _useless_recompute(phase: Phase, prices: Evaluator) -> Iterator[str]:

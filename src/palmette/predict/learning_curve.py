@@ -7,16 +7,20 @@ logs of k, φ, g and h, and in whether something travels coded: least squares wi
 and factors of codecs of at least 1, as what is lost on the way teaches nothing. The floor is the one with the least
 squared error of the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0, and
 ``fitted_on`` says so; that of h is None. A codec needs a run that differs from others in nothing else that is fitted.
+
+Where the loss before training is known, a curve that begins there is fitted, too, and the better of the two is taken:
+small networks stay at that loss for some epochs before it falls.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import lsq_linear
+from scipy.optimize import least_squares, lsq_linear
 from sklearn.model_selection import LeaveOneGroupOut
 
 from palmette.errors import Fault, InputError
@@ -27,11 +31,18 @@ from palmette.spec.learning import FACTORS, FittedValue, Learning
 _HALVINGS = np.linspace(0.0, 9.975, 40)
 """Floors that are tried: the lowest loss minus 0.5^halvings of it."""
 _MIN_POINTS = 3
+_KEPT = 0.9
+"""The part of held-out losses that a margin is for."""
 _MAX_LOSS = 1e9
 _SCALES = (1e-18, 1e18)
 _MAX_EXPONENT = 1000.0
 _MAX_POWER = 100.0
 """Of the logarithm of a codec's factor."""
+_MAX_STEEPNESS = 50.0
+"""Of exponents, and of the logarithms of codecs' factors, where a curve has a start."""
+_FLOORS, _STEEPER = (0.1, 0.9), (1.0, 3.0)
+"""Where curves with a start are looked for: parts of the lowest loss, multiples of the exponents without a start."""
+_INSIDE = 1e-6
 _SIGNS = (-1.0, -1.0, 1.0, 1.0)  # of the exponents of epochs, data, replicas and window
 _LEAST = (0.0, 0.0, -np.inf, 0.0)  # of the exponents
 _WINDOW = 3
@@ -78,8 +89,8 @@ def design_of(points: Sequence[LossPoint]) -> Design:
     return Design(varied, codings, columns)
 
 
-def fit_learning_curve(points: Sequence[LossPoint]) -> Learning:
-    """The curve with the least squared error of the loss.
+def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None) -> Learning:
+    """The curve with the least squared error of the loss; ``start`` is the loss before training, if it is known.
 
     Raises:
         InputError: there are too few points, a loss is not above 0 or too large, or a codec is never varied alone.
@@ -98,6 +109,8 @@ def fit_learning_curve(points: Sequence[LossPoint]) -> Learning:
         return _fit_with_floor(design, losses, lowest * (1 - 0.5**halvings))
 
     best = curve(scalar_minimum(lambda halvings: rms_error(curve(halvings), points), _HALVINGS))
+    if start is not None and start > lowest:
+        best = min(best, fit_from_start(best, design, losses, start), key=lambda each: rms_error(each, points))
     return best.model_copy(update={"fitted_on": _ranges(points)})
 
 
@@ -123,55 +136,83 @@ def _ranges(points: Sequence[LossPoint]) -> dict[FittedValue, tuple[float, float
 
 def rms_error(curve: Learning, points: Sequence[LossPoint]) -> float:
     """The root of the mean squared error of the loss."""
-    return math.sqrt(sum(_squares(curve, points)) / len(points))
+    return math.sqrt(sum((predicted_loss(curve, point) - point.loss) ** 2 for point in points) / len(points))
 
 
 class HeldOut(NamedTuple):
-    """The RMS error over runs, each predicted by a curve fitted to the others; and over how many runs it is."""
+    """The RMS error over runs, each predicted by a curve fitted to the others; and over how many runs it is.
+
+    ``above`` is the part by which nine of ten losses are above the curve at most.
+    """
 
     error: float
+    above: float
     runs: int
 
 
-def cross_validation_error(runs: Sequence[Sequence[LossPoint]]) -> HeldOut | None:
+def cross_validation_error(
+    runs: Sequence[Sequence[LossPoint]], start: float | None = None, groups: Sequence[int] | None = None
+) -> HeldOut | None:
     """The error over runs that the others can predict; None where the others are too few.
 
-    The only run that trained apart, or that had a codec, cannot be predicted by others.
+    Runs of one of the ``groups`` are left out at once. The only run that trained apart, or that had a codec, cannot be
+    predicted by others.
     """
-    if sum(map(len, runs)) - max(map(len, runs)) < _MIN_POINTS:
+    of_run = list(range(len(runs))) if groups is None else list(groups)
+    many = [sum(len(run) for run, own in zip(runs, of_run, strict=True) if own == group) for group in set(of_run)]
+    if sum(many) - max(many) < _MIN_POINTS:
         return None
-    points = [point for run in runs for point in run]
-    groups = [number for number, run in enumerate(runs) for _ in run]
-    squares: list[list[float]] = []
-    for train, test in LeaveOneGroupOut().split(points, groups=groups):
-        found = _predicted([points[k] for k in train], [points[k] for k in test])
-        squares += [] if found is None else [found]
-    every = [each for run in squares for each in run]
-    return HeldOut(math.sqrt(sum(every) / len(every)), len(squares)) if every else None
+    found: list[list[_Predicted]] = []
+    for train, test in LeaveOneGroupOut().split(runs, groups=of_run):
+        others = [point for k in train for point in runs[k]]
+        tried = [_predicted(others, runs[k], start) for k in test]
+        found += [each for each in tried if each is not None]
+    if not found:
+        return None
+    told = np.array([each for run in found for each in run])
+    predicted, real = told.T
+    above = float(np.quantile(real / predicted - 1, _KEPT))
+    return HeldOut(float(np.sqrt(np.mean((predicted - real) ** 2))), max(0.0, above), len(found))
 
 
-def _predicted(train: Sequence[LossPoint], test: Sequence[LossPoint]) -> list[float] | None:
-    """The squared errors of a run that is predicted by others; None where they cannot tell."""
+_Predicted = tuple[float, float]
+"""A loss by a curve, and as it was."""
+
+
+def _predicted(train: Sequence[LossPoint], test: Sequence[LossPoint], start: float | None) -> list[_Predicted] | None:
+    """The losses of a run that is predicted by others; None where they cannot tell."""
     design = design_of(train)
     if not {coding for point in test for coding in point.codings} <= set(design.codings):
         return None
     if any(point.window > 1 for point in test) and _WINDOW not in design.varied:
         return None
     try:
-        return _squares(fit_learning_curve(train), test)
+        curve = fit_learning_curve(train, start)
     except InputError:  # without this run, a codec of the others is never varied alone
         return None
+    return [(predicted_loss(curve, point), point.loss) for point in test]
 
 
-def _squares(curve: Learning, points: Sequence[LossPoint]) -> list[float]:
-    return [(curve.coded("", point.codings).loss(*point.bases) - point.loss) ** 2 for point in points]
+def predicted_loss(curve: Learning, point: LossPoint) -> float:
+    """The loss by a curve."""
+    return curve.coded("", point.codings).loss(*point.bases)
 
 
 def _fit_with_floor(design: Design, losses: Floats, floor: float) -> Learning:
     """The best curve with a given floor, by bounded least squares on logarithms."""
-    least = [-np.inf, *(_LEAST[k] for k in design.varied), *(0.0 for _ in design.codings)]
-    found = lsq_linear(design.columns, np.log(losses - floor), (least, np.inf), method="bvls").x.tolist()
-    scale, bounded = found[0], [max(-_MAX_EXPONENT, min(_MAX_EXPONENT, each)) for each in found[1:]]
+    least = [-np.inf, *least_powers(design)]
+    found = lsq_linear(design.columns, np.log(losses - floor), (least, np.inf), method="bvls").x
+    return curve_of(design, floor, found.tolist())
+
+
+def least_powers(design: Design) -> list[float]:
+    """The least values of the exponents that vary, and of the logarithms of codecs' factors."""
+    return [*(_LEAST[k] for k in design.varied), *(0.0 for _ in design.codings)]
+
+
+def curve_of(design: Design, floor: float, powers: Sequence[float], start: float | None = None) -> Learning:
+    """The curve whose scale's logarithm, exponents and codecs' factors these are, in the order of the columns."""
+    scale, bounded = powers[0], [max(-_MAX_EXPONENT, min(_MAX_EXPONENT, each)) for each in powers[1:]]
     exponents = [0.0] * len(_SIGNS)
     for k, exponent in zip(design.varied, bounded, strict=False):
         exponents[k] = exponent
@@ -184,8 +225,38 @@ def _fit_with_floor(design: Design, losses: Floats, floor: float) -> Learning:
         data_exponent=data,
         replica_exponent=replicas,
         window_exponent=window if _WINDOW in design.varied else None,
+        start=start,
         codecs=tuple(
             CodecTerm(of=coding.of, codec=coding.codec, factor=math.exp(min(power, _MAX_POWER)))
             for coding, power in factors
         ),
     )
+
+
+def fit_from_start(first: Learning, design: Design, losses: Floats, start: float) -> Learning:
+    """The curve that begins at the loss before training, with the least squared error of the loss's logarithm.
+
+    Found from the curve without a start, whose floor and steepness are too low: also from higher ones.
+    """
+    lowest, columns = float(losses.min()), design.columns
+    least = np.array([0.0, -_MAX_POWER, *least_powers(design)])
+    most = np.array([lowest * (1 - 0.5 ** _HALVINGS[-1]), _MAX_POWER, *[_MAX_STEEPNESS] * (len(columns.T) - 1)])
+
+    def errors(values: Floats) -> Floats:
+        above, room = np.exp(np.clip(columns @ values[1:], -_MAX_POWER, _MAX_POWER)), start - values[0]
+        return np.asarray(np.log(values[0] + above * room / (above + room)) - np.log(losses), dtype=np.float64)
+
+    known = np.array([first.floor, math.log(first.scale), *_powers(first, design)])
+    tried = []
+    for floor, steeper in product(_FLOORS, _STEEPER):
+        begin = np.array([floor * lowest, known[1], *(steeper * known[2:])])
+        begin = np.clip(begin, least + _INSIDE, most - _INSIDE)
+        tried.append(least_squares(errors, begin, bounds=(least, most)))
+    best = min(tried, key=lambda each: each.cost).x.tolist()
+    return curve_of(design, best[0], best[1:], start)
+
+
+def _powers(curve: Learning, design: Design) -> list[float]:
+    """The exponents of a curve that vary, and the logarithms of its codecs' factors."""
+    exponents = (curve.epoch_exponent, curve.data_exponent, curve.replica_exponent, curve.window_exponent or 0.0)
+    return [*(exponents[k] for k in design.varied), *(math.log(term.factor) for term in curve.codecs)]

@@ -6,8 +6,13 @@ k epochs, φ the fraction of all data in use, g the number of instances of the f
 take before they average their weights: 1 under ``step``, and for one replica; c the product of the factors of what
 travels coded. Where sources differ in worth
 (the classes that they hold, noise of their labels), ``weights`` says what a sample of each counts, 1 where it does not:
-φ = Σ w(d)·x(d) / Σ w(d)·Δ(d) for x(d) samples used of the Δ(d) that d owns. Everything is worked out in logarithms, so
-that no exponent is too large for a float.
+φ = Σ w(d)·x(d) / Σ w(d)·Δ(d) for x(d) samples used of the Δ(d) that d owns.
+
+A training begins at the loss of a network that knows nothing, stays near it for a while, and only then falls like a
+power of the epochs. Where the curve knows that loss, its ``start``, what is above the floor is
+a/(1 + a/(start − floor)) instead of the a above, which is the same where a is small. With a ``margin``, losses are that
+part higher than the curve's own: a plan may count on them although runs differ from the curve. Everything is worked out
+in logarithms, so that no exponent is too large for a float.
 
 ``fitted_on`` says which values the runs had that a curve was fitted to. What all of them had in common is unknown: its
 exponent reads 0, but nobody has tried anything else. A curve that does not say is taken as it is. The exponent of the
@@ -37,6 +42,7 @@ FittedValue = Literal["epochs", "data", "replicas", "window", "batch"]
 """What the runs of a curve are described by: the factors, their longest steps apart, and the samples of a batch."""
 FACTORS: tuple[Factor, ...] = get_args(Factor)
 Range = tuple[Positive, Positive]
+_LARGEST = 1e300
 _SAME = 1e-3
 """Values whose ratio is nearer to 1 are the same."""
 
@@ -59,6 +65,10 @@ class Learning(OpenDocument):
     """What a sample of each source counts; 1 for sources that are not named."""
     fitted_on: dict[FittedValue, Range] = Field(default_factory=dict)
     """The least and the largest value that the runs had, by factor, and of their batches; empty if it is not known."""
+    start: Positive | None = None
+    """The loss before training; None where the curve falls from the first epoch on."""
+    margin: Number = 0.0
+    """How much higher losses are taken than the curve's own, as a part of them."""
     runs: Count | None = None
     fit_error: Number | None = None
     """The root of the mean squared error of the loss over the runs that it was fitted to."""
@@ -66,6 +76,8 @@ class Learning(OpenDocument):
     """The same over runs that were each left out of the fit; None where the others were too few."""
     left_out_runs: Count | None = None
     """Over how many runs that is: the only one with a codec, or that trained apart, cannot be predicted by others."""
+    left_out_above: Number | None = None
+    """The part by which nine of ten losses of these runs are above the curve at most."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -80,6 +92,8 @@ class Learning(OpenDocument):
             for k, coding in enumerate(codings)
             if coding in codings[:k]
         ]
+        if self.start is not None and self.start <= self.floor:
+            wrong.append(LocatedFault(("start",), f"{self.start:g}", f"expected more than the floor, {self.floor:g}"))
         if wrong:
             refuse("Learning", wrong)
         return self
@@ -189,7 +203,14 @@ class Learning(OpenDocument):
         """The loss after so many epochs over a fraction of the data, in so many replicas, windows of so many steps."""
         power = self._apart(replicas, window)
         power -= self.data_exponent * math.log(fraction) + self.epoch_exponent * math.log(epochs)
-        return self.floor + self.scale * _exp(power)
+        return (1 + self.margin) * (self.floor + self._below_start(self.scale * _exp(power)))
+
+    def _below_start(self, above: float) -> float:
+        """What is above the floor, where it cannot be more than before training."""
+        if self.start is None:
+            return above
+        most = self.start - self.floor
+        return most if math.isinf(above) else above * most / (above + most)
 
     def least_fraction(self, loss: float, epochs: float, replicas: int) -> float:
         """The least fraction of the data that reaches a loss, above 1 where all of it does not; 0 if any does."""
@@ -211,9 +232,25 @@ class Learning(OpenDocument):
 
     def _missing(self, loss: float, replicas: int, window: float = 1.0) -> float:
         """The logarithm of what epochs and data have to make up for."""
-        if loss <= self.floor:
+        above = loss / (1 + self.margin) - self.floor
+        if above <= 0:
             return math.inf
-        return self._apart(replicas, window) - math.log((loss - self.floor) / self.scale)
+        if self.start is not None:
+            most = self.start - self.floor
+            above = above * most / (most - above) if above < most else math.inf
+        return self._apart(replicas, window) - math.log(min(above / self.scale, _LARGEST))
+
+    @property
+    def least_loss(self) -> float:
+        """The loss that is never reached, margin included."""
+        return (1 + self.margin) * self.floor
+
+    def counted_on(self, loss: float) -> str | None:
+        """What a plan for a loss is really for, in a sentence; None without a margin."""
+        if not self.margin:
+            return None
+        aimed = f"planned for a loss of {loss / (1 + self.margin):.4g}, so that {loss:g} is kept where a run is above"
+        return f"{aimed} the learning curve by {self.margin:.0%}; palmette learn --margin 0 plans without"
 
     def _apart(self, replicas: int, window: float) -> float:
         """The logarithm of what replicas and windows cost; ``refuse_window`` refuses windows that nobody tried."""

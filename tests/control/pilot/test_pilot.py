@@ -15,6 +15,7 @@ from palmette.control.pilot import pilot as pilots
 from palmette.control.pilot.grid import PilotGrid
 from palmette.control.pilot.pilot import Pilot, PilotProgress
 from palmette.control.pilot.request import PilotRequest
+from palmette.runtime.options import Options
 from palmette.runtime.training.job import ProgressUpdate
 from palmette.spec.plan import Plan
 from tests.plan.problems import profile, three_tiers
@@ -25,6 +26,7 @@ class CurveSession:
     """In the place of a training: its losses are those of a curve. After ``budget`` epochs in all, it is stopped."""
 
     made: list[tuple[str, int]] = []
+    seeds: dict[str, int] = {}
     budget = 10**6
 
     def __init__(self, plan: Plan, request: Any, folder: Path, resumed: Any) -> None:
@@ -33,6 +35,7 @@ class CurveSession:
     def run(self, on_update: Callable[[ProgressUpdate], None], ready: Callable[[Any], None]) -> Any:
         """Write what a run leaves."""
         CurveSession.made.append((self.folder.name, self.first))
+        CurveSession.seeds[self.folder.name] = self.request.options.seed
         (phase,), epochs, epoch = self.plan.phases, self.request.epochs, self.first
         fraction = sum(each.epoch_samples or 0 for each in phase.sources) / 1000
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -58,6 +61,7 @@ def curve_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(pilots.checkpoint, "last", last)
     monkeypatch.setattr(CurveSession, "made", [])
+    monkeypatch.setattr(CurveSession, "seeds", {})
     monkeypatch.setattr(CurveSession, "budget", 10**6)
 
 
@@ -75,6 +79,15 @@ def test_the_curve_of_the_runs_is_found_again(tmp_path: Path) -> None:
     assert found.unvaried() == {}
     assert found.fitted_on["data"] == (0.25, 1.0)
     assert json.loads((tmp_path / "learning.json").read_text()) == json.loads(found.to_json())
+
+
+def test_data_and_replicas_have_a_seed_of_their_own_and_windows_have_theirs(tmp_path: Path) -> None:
+    grid = PilotGrid(fractions=(1.0, 0.5), replicas=(1, 2), windows=(1, 8))
+    pilot(tmp_path, options=Options(seed=7), grid=grid).run()
+    assert CurveSession.seeds == {
+        "data-1-replicas-1": 7, "data-0.5-replicas-1": 8, "data-1-replicas-2": 9, "data-0.5-replicas-2": 10,
+        "data-1-replicas-2-window-8": 9,
+    }  # fmt: skip
 
 
 def test_runs_that_are_done_are_not_made_again(tmp_path: Path) -> None:

@@ -8,13 +8,18 @@ from typing import Any
 import pytest
 
 import palmette as pt
+from palmette.plan.core.comparison import planned as compared
 from palmette.plan.core.forest import forests, servers
 from palmette.plan.core.strategy import Task
 from palmette.spec.cluster import Cluster
+from palmette.spec.goal import Goal
+from palmette.spec.learning import Learning
 from palmette.spec.plan import Plan
+from palmette.spec.sync import USUAL_OUTER
 from tests.plan.problems import cpu, link, node, profile, three_tiers
 from tests.plan.random_problems import random_world
 
+SLOWNESS = profile(slow=8.0, fast=2.0, server=1.0)
 APART = ("federated", "local-sgd", "diloco")
 
 
@@ -119,6 +124,65 @@ class TestLocalSgd:
         assert slow.decision["replicas"].get("server", 0) < quick.decision["replicas"]["server"]
 
 
+class TestSharesBySpeed:
+    """A phone and one that computes four times as fast, both with 300 samples that stay there."""
+
+    known = Cluster(
+        nodes={name: node("device", samples=300, private=True) for name in ("slow", "fast")} | {"server": node("edge")},
+        links=(link("slow", "server"), link("fast", "server")),
+    )
+
+    def made(self, **more: Any) -> Plan:
+        return pt.plan("diloco", profile=SLOWNESS, cluster=self.known, batch=30, every=20, **more)
+
+    def test_the_window_is_not_bound_to_the_slowest(self) -> None:
+        by_speed, as_owned = self.made(), self.made(shares="owned")
+        assert as_owned.decision["replicas"] == {"slow": 15, "fast": 15}
+        assert by_speed.decision["replicas"] == {"slow": 6, "fast": 24}
+        assert by_speed.estimate.iteration_s < 0.42 * as_owned.estimate.iteration_s
+
+    def test_no_other_shares_are_faster(self) -> None:
+        plan = self.made()
+        (phase,), times = plan.phases, []
+        for slow in range(1, 30):
+            feeds = [
+                each.model_copy(update={"samples": slow if each.node == "slow" else 30 - slow})
+                for each in phase.sources
+            ]
+            other = plan.model_copy(update={"phases": (phase.model_copy(update={"sources": tuple(feeds)}),)})
+            times.append(pt.estimate(other).epoch_s)
+        assert plan.estimate.epoch_s == min(times)
+
+    def test_what_is_drawn_more_often_is_said(self) -> None:
+        assert self.made().estimate.warnings == (
+            "an epoch draws 40% as many samples from slow as it owns: shares go by speed",
+            "an epoch draws 160% as many samples from fast as it owns: shares go by speed",
+        )
+        assert self.made(shares="owned").estimate.warnings == ()
+
+    def test_a_learning_curve_knows_shares_as_owned_only(self) -> None:
+        curve = Learning(
+            floor=0, scale=1, epoch_exponent=1, data_exponent=1, replica_exponent=0, window_exponent=0.1,
+            outer=USUAL_OUTER,
+        )  # fmt: skip
+        task = Task(profile=SLOWNESS, cluster=self.known, batch=30, goal=Goal(loss=0.5))
+        options = {"every": 20, "learning": curve}
+        assert compared("diloco", task, options).decision["replicas"] == {"slow": 15, "fast": 15}
+        with pytest.raises(pt.InputError, match="shares: speed: a learning curve does not know"):
+            compared("diloco", task, options | {"shares": "speed"})
+
+    def test_data_that_may_move_goes_by_speed_beside_them(self) -> None:
+        phones = {"slow": node("device", samples=300, private=True), "fast": node("device", samples=300)}
+        links = (link("slow", "server", 1000.0), link("fast", "server", 1000.0))
+        known = Cluster(nodes={**phones, "server": node("edge")}, links=links)
+        slowness = profile(slow=8.0, fast=2.0, server=2.0)
+        made = pt.plan("local-sgd", profile=slowness, cluster=known, batch=90, every=20)
+        assert made.decision["replicas"] == {"slow": 10, "fast": 40, "server": 40}
+        assert [(each.node, each.into) for each in made.phases[0].sources] == [
+            ("slow", "slow"), ("fast", "fast"), ("fast", "server")
+        ]  # fmt: skip
+
+
 def test_diloco_sends_less_than_local_sgd_and_has_an_outer_optimizer() -> None:
     near, far = (planned(name, homes(), epochs=10) for name in ("local-sgd", "diloco"))
     assert far.phases[0].outer is not None
@@ -131,6 +195,7 @@ def test_diloco_sends_less_than_local_sgd_and_has_an_outer_optimizer() -> None:
     ("name", "options", "message"),
     [
         ("local-sgd", {"every": 0}, "every: 0: expected at least 1"),
+        ("local-sgd", {"shares": "even"}, "shares: even: expected one of owned, speed"),
         ("diloco", {"every": -3}, "every: -3: expected at least 1"),
         ("diloco", {"fragments": 1}, "fragments: 1: expected 2 to 50, the steps of a window"),
         ("diloco", {"fragments": 3}, "fragments: 3: the network has 2 layers; expected at most as many"),

@@ -79,6 +79,17 @@ def test_nodes_with_data_of_their_own_train_on_that(tmp_path: Path) -> None:
     assert_equal(Forest(rig(), two_devices(**every(3, outer=DILOCO)), known, tmp_path))
 
 
+def test_a_slow_node_may_give_fewer_of_its_samples_to_a_batch(tmp_path: Path) -> None:
+    """In two epochs, all samples of the one are drawn three times, and some of the other never."""
+    uneven = phase(
+        source("a", 1, "A"), source("b", 9, "B"), *(instance(name.upper(), 1, 4, name) for name in "ab"),
+        **every(4, outer=DILOCO),
+    )  # fmt: skip
+    forest = Forest(rig(), uneven, naming(world(a=54, b=18), a=DATA, b=OTHER_DATA), tmp_path)
+    assert common_steps(forest.phase, *epoch_inputs(forest)) == 8
+    assert_equal(forest, iterations=16)
+
+
 def test_samples_may_be_kept_by_replicas_elsewhere(tmp_path: Path) -> None:
     """One owner, three replicas; in the third epoch hardly any samples travel."""
     shared = phase(

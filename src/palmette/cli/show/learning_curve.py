@@ -10,11 +10,16 @@ from palmette.spec.learning import Learning
 
 def show_curve(curve: Learning, command: str) -> None:
     """Print a fitted curve; ``command`` is the one that would vary what no run did."""
-    print(
-        f"loss = {curve.floor:.4g} + {curve.scale:.4g} · φ^{-curve.data_exponent:.3g}"
+    above = (
+        f"{curve.scale:.4g} · φ^{-curve.data_exponent:.3g}"
         f" · g^{curve.replica_exponent:.3g}{_window(curve)}{' · c' if curve.codecs else ''}"
         f" · k^{-curve.epoch_exponent:.3g}"
     )
+    if curve.start is None:
+        print(f"loss = {curve.floor:.4g} + {above}")
+    else:
+        print(f"loss = {curve.floor:.4g} + a / (1 + a / {curve.start - curve.floor:.4g}), a = {above}")
+        print(f"it begins at {curve.start:.4g}, the loss before training")
     if curve.weights:
         worth = ", ".join(f"{each:.3g} at {name}" for name, each in curve.weights.items())
         print(f"a sample counts {worth}, else 1")
@@ -26,8 +31,10 @@ def show_curve(curve: Learning, command: str) -> None:
     print(
         "no error on held-out runs: the other runs are too few to fit a curve to"
         if curve.left_out_error is None
-        else f"error on held-out runs {curve.left_out_error:.4g}{_held_out(curve)}"
+        else f"error on held-out runs {curve.left_out_error:.4g}{_above(curve)}{_held_out(curve)}"
     )
+    if curve.margin:
+        print(f"plans take losses {curve.margin:.0%} higher than the curve's own; palmette learn --margin changes that")
     unknown = [f"{name} ({value:g} in all runs)" for name, value in curve.unvaried().items()]
     if curve.window_exponent is None:
         unknown.append("windows (the number of local steps did not vary)")
@@ -42,6 +49,12 @@ def _window(curve: Learning) -> str:
     if curve.window_exponent is None:
         return ""
     return f" · h^{curve.window_exponent:.3g}" + ("" if curve.outer is None else f" ({curve.outer.shown})")
+
+
+def _above(curve: Learning) -> str:
+    """How far above the curve most losses are at most, where it is known."""
+    told = curve.left_out_above
+    return "" if told is None else f", nine of ten losses at most {told:.0%} above the curve"
 
 
 def _held_out(curve: Learning) -> str:

@@ -9,6 +9,9 @@ the usual setting: one for each value, not for each combination.
     source      all   all   all    all   all   all      phone   tablet    all   all
     window      1     1     1      1     1     1        1       1         8     32
 
+Each data and number of replicas has a seed of its own, as runs with the same seed have the same batches: others would
+predict them better than any training to come.
+
 A codec has two runs, with the most and with the least of the data, so that each can be predicted from the other; where
 windows are varied two more, as differences are not gradients.
 
@@ -51,6 +54,11 @@ class PilotSetting:
     outer: OuterOptimizer | None = None
     exchange: Exchange = PLAIN_EXCHANGE
     output_codec: Codec = PLAIN
+
+    @property
+    def place(self) -> tuple[float, int, str | None]:
+        """Its data and replicas, which it has in common with settings that differ in window or codec alone."""
+        return self.fraction, self.replicas, self.source
 
     @property
     def needs_several_nodes(self) -> bool:

@@ -23,6 +23,7 @@ from palmette.control.pilot.placement import cluster_here, pilot_plan
 from palmette.control.pilot.request import PilotRequest
 from palmette.control.run.engines import refuse_strange_hub
 from palmette.control.run.folder import owned
+from palmette.control.run.request import Request
 from palmette.control.run.session import TrainingSession
 from palmette.errors import ArgumentFault, InputError, RunError, shown
 from palmette.runtime.engines.registry import ENGINES
@@ -32,6 +33,7 @@ from palmette.runtime.training.loop import Training
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load, make_folder, read, write_text
 from palmette.spec.learning import Learning
+from palmette.spec.limits import MOST_SEED
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from palmette.spec.run import RunRecord
@@ -120,11 +122,20 @@ class Pilot:
         folder = self.folder_of(setting)
         begun = any((folder / "checkpoints").glob("[0-9]*"))
         resumed = checkpoint.last(folder / "checkpoints").checkpoint if begun else None
-        session = TrainingSession(self._plans[setting], self.request.run(), folder, resumed)
+        session = TrainingSession(self._plans[setting], self._request_of(setting), folder, resumed)
         progress.begin(setting)
         outcome = session.run(progress.update, ready)
         if outcome.ended != "done":
             raise RunError(outcome.ended)
+
+    def _request_of(self, setting: PilotSetting) -> Request:
+        """The request of a run, with a seed of its own for its data and replicas.
+
+        Runs that differ in window or codec alone share one, so that they differ in nothing else.
+        """
+        common, places = self.request.run(), list(dict.fromkeys(each.place for each in self.settings))
+        seed = (common.options.seed + places.index(setting.place)) % (MOST_SEED + 1)
+        return replace(common, options=replace(common.options, seed=seed))
 
 
 def _differences(now: dict[str, Any], before: Any, folder: str) -> Iterable[ArgumentFault]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, assert_never
 
+from palmette.cost.warnings import warnings_of
 from palmette.errors import PalmetteError
 from palmette.plan.auto.delivery import (
     compare_ways_to_begin,
@@ -41,6 +42,7 @@ def explain(chosen: Plan, others: Sequence[Plan], objective: PlanObjective, foun
     said = [_wins(chosen, objective), describe_recompute(chosen, objective), describe_samples(chosen, objective)]
     said += [_ahead(chosen, others, objective), compare_with_upload(chosen, others, found.skipped, objective)]
     said += [compare_ways_to_begin(chosen, others), describe_horizon(found.ranges, objective)]
+    said += [_of_the_loss(chosen, objective)]
     said += [_node(each, chosen, objective) for each in found.without]
     said += [_threshold(each) for each in found.thresholds]
     said += [describe_varying(chosen, objective, found.thresholds)]
@@ -50,6 +52,13 @@ def explain(chosen: Plan, others: Sequence[Plan], objective: PlanObjective, foun
             f"Doubling or halving the bandwidth of {links} up to five times keeps it ahead of simpler strategies."
         )
     return " ".join(sentence for sentence in said if sentence)
+
+
+def _of_the_loss(chosen: Plan, objective: PlanObjective) -> str:
+    """What a learning curve had to say of the plan, which its price alone does not show."""
+    usual = warnings_of(chosen, objective.task.evaluator)
+    told = [each for each in estimate_of(chosen).warnings if each not in usual]
+    return f"Of the loss: {'; '.join(told)}." if told else ""
 
 
 def _wins(chosen: Plan, objective: PlanObjective) -> str:

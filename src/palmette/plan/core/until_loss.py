@@ -9,7 +9,7 @@ from dataclasses import replace
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
 from palmette.cost.warnings import lossy_exchange, lossy_outputs
-from palmette.errors import ArgumentFault, Infeasible, too_late
+from palmette.errors import ArgumentFault, Infeasible, InputError, too_late
 from palmette.plan.core.make_plan import make_plan
 from palmette.plan.core.strategy import MOST_EPOCHS, Strategy, Task
 from palmette.spec.codec_term import CodecTerm, codings_of
@@ -20,9 +20,13 @@ from palmette.spec.plan import Phase, Plan
 def plan_until_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
     """Its plan for an iteration, trained until the loss; should that take too long, its best that does not.
 
-    It is weighed over as many epochs as one replica would need.
+    It is weighed over as many epochs as one replica would need. Private owners give to a batch as they own.
+
+    Raises:
+        InputError: they are to give by speed, and no curve tells what is learnt then.
     """
     assert task.goal.loss is not None, "the caller checks this"
+    strategy = _as_owned(strategy)
     least = learning.least_epochs(task.goal.loss, 1.0, 1)
     epochs = max(1, math.ceil(least)) if least <= MOST_EPOCHS else None
     free = replace(task, goal=replace(task.goal, deadline_s=None, loss=None), epochs=epochs)
@@ -39,6 +43,16 @@ def plan_until_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
         except Infeasible:
             pass  # the first reason is about the request itself
         raise
+
+
+def _as_owned(strategy: Strategy) -> Strategy:
+    """The strategy, with shares as owned where it may choose them."""
+    if not hasattr(strategy, "shares"):
+        return strategy
+    if strategy.shares == "speed":
+        expected = "a learning curve does not know what shares by speed change; expected owned, or no loss"
+        raise InputError(ArgumentFault("shares", strategy.shares, expected))
+    return replace(strategy, shares="owned")  # type: ignore[type-var]
 
 
 def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
@@ -59,6 +73,8 @@ def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
     least = curve.least_epochs(task.goal.loss, fraction, replicas, window)
     if not least <= MOST_EPOCHS:
         reason = f"cannot be reached; the curve stays above {curve.loss(MOST_EPOCHS, fraction, replicas, window):.6g}"
+        if learning.margin:
+            reason += f", with its margin of {learning.margin:.0%}; palmette learn --margin changes that"
         raise Infeasible(ArgumentFault("loss", f"{task.goal.loss:g}", reason))
     return max(1, math.ceil(least / phase.epoch_passes * (1 - 1e-12)))
 
@@ -94,8 +110,15 @@ def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
     beyond, terms = learning.beyond(epochs=epochs, window=_window(phase, task)), learning.terms_of(codings_of(phase))
     decision = plan.decision | ({"beyond": beyond} if beyond else {})
     decision |= {"codecs": [term.model_dump(mode="json") for term in terms]} if terms else {}
-    known = estimate.model_copy(update={"warnings": told_of_codecs(phase, estimate.warnings, terms)})
+    told = told_of_codecs(phase, estimate.warnings, terms) + told_of_margin(learning, task.goal.loss)
+    known = estimate.model_copy(update={"warnings": told})
     return longer.model_copy(update={"estimate": known, "decision": decision})
+
+
+def told_of_margin(learning: Learning, loss: float | None) -> tuple[str, ...]:
+    """What a plan for a loss is really for, where the curve has a margin."""
+    told = None if loss is None else learning.counted_on(loss)
+    return () if told is None else (told,)
 
 
 def told_of_codecs(phase: Phase, warnings: Sequence[str], terms: Sequence[CodecTerm]) -> tuple[str, ...]:

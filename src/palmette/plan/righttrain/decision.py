@@ -24,8 +24,8 @@ def check_loss(problem: RightTrainProblem) -> None:
     """
     target = problem.target
     learning, loss = target.learning, target.loss
-    if loss <= learning.floor:
-        floor = f"the floor of the learning curve is {learning.floor:g}; expected a loss above it"
+    if loss <= learning.least_loss:
+        floor = f"the floor of the learning curve is {learning.least_loss:g}; expected a loss above it"
         raise Infeasible(ArgumentFault("loss", f"{loss:g}", f"cannot be met; {floor}"))
     feeds = len(problem.feed_nodes) if learning.replica_exponent < 0 else 1
     if target.schedule_for(target.samples, feeds) is None:
@@ -80,7 +80,9 @@ def phase_decision(problem: RightTrainProblem, phase: Phase) -> Decision:
         "data": data,
     }
     beyond = learning.beyond(epochs=epochs, data=fraction, replicas=phase.replicas, batch=phase.batch)
-    return Decision((phase,), variables | ({"beyond": beyond} if beyond else {}))
+    variables |= {"beyond": beyond} if beyond else {}
+    told = learning.counted_on(problem.target.loss)
+    return Decision((phase,), variables | ({"margin": told} if told else {}))
 
 
 def _owned(problem: RightTrainProblem) -> dict[str, int]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from palmette.errors import ArgumentFault, InputError
+from palmette.plan.core.forest import PrivateShares
 from palmette.plan.core.strategy import Decision, Strategy, Task
-from palmette.plan.rivals.local_sgd import decide_windows, refuse_window
+from palmette.plan.rivals.local_sgd import SHARES_HELP, Windows, decide_windows, refuse_shares, refuse_window
 from palmette.spec.sync import USUAL_OUTER, OuterOptimizer, Turns
 
 
@@ -39,9 +40,11 @@ class DiLoCo(Strategy):
     delay: int = field(
         default=0, metadata={"help": "Steps that go on while a part is exchanged, before its average is used."}
     )
+    shares: PrivateShares | None = field(default=None, metadata={"help": SHARES_HELP})
 
     def __post_init__(self) -> None:
         refuse_window(self.every)
+        refuse_shares(self.shares)
         self._refuse_fragments()
         if not 0 < self.outer_lr < float("inf"):
             raise InputError(ArgumentFault("outer_lr", self.outer_lr, "expected more than 0"))
@@ -70,7 +73,7 @@ class DiLoCo(Strategy):
         """Take the best replicas and the best server."""
         outer = OuterOptimizer(lr=self.outer_lr, momentum=self.outer_momentum)
         turns = Turns(fragments=self.fragments, delay=self.delay) if self.fragments is not None else None
-        return decide_windows(task, self.every, outer, turns)
+        return decide_windows(task, Windows(self.every, outer, turns, self.shares))
 
 
 STRATEGIES = (DiLoCo,)
