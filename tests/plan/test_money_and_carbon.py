@@ -126,9 +126,8 @@ def test_no_tree_with_any_delivery_is_better(seed: int, text: str) -> None:
     phases = [way for state in chains(problem) for way in all_deliveries(pricer.phase(state), task)]
     if not phases:
         pytest.skip("no chain may run")
-    made = pt.plan(
-        "hybrid", profile=task.profile, cluster=task.cluster, batch=task.batch, epochs=task.epochs, goal=task.goal
-    )
+    known: dict[str, Any] = {"profile": task.profile, "cluster": task.cluster, "batch": task.batch}
+    made = pt.plan("hybrid", **known, epochs=task.epochs, goal=task.goal, effort=LITTLE)
     units = made.decision.get("units", {})
     prices = evaluator(task.profile, task.cluster)
     tried = [prices.mean_iteration(prices.price(phase), task.horizon) for phase in phases]

@@ -342,7 +342,7 @@ class TestWhatCannotBe:
     def test_memory_that_is_too_small_everywhere(self) -> None:
         small = {name: each.model_copy(update={"memory_bytes": 10.0}) for name, each in three_tiers().nodes.items()}
         with pytest.raises(pt.Infeasible, match="does not fit the memory"):
-            pt.plan("hybrid", profile=profile(), cluster=three_tiers(**small))
+            pt.plan("hybrid", profile=profile(), cluster=three_tiers(**small), effort=LITTLE)
 
     def test_an_unknown_power_that_the_goal_needs(self) -> None:
         unknown = three_tiers(phone=node("device", samples=10, power=None))

@@ -213,11 +213,14 @@ def _ways_to_begin(others: Sequence[Plan]) -> dict[str, Any]:
 
 
 def _distance(value: float, others: Sequence[Plan], objective: PlanObjective) -> dict[str, Any]:
-    """How far the plan may be from the best possible: a search has a bound of an iteration, on the whole cluster."""
+    """How far the plan may be from the best possible: a search has a bound of an iteration, on the whole cluster.
+
+    A plan below the bound is of another kind than those that the search is about; nothing is known of its distance.
+    """
     from palmette.plan.auto.objective import found_by_search
+    from palmette.plan.hybrid.strategy import stated_bound
 
     bounds = [plan.decision["lower_bound"] for plan in found_by_search(others)]
     if not bounds or objective.task.goal.deadline_s is not None or objective.task.goal.loss is not None:
         return {}
-    least = min(bounds[0], value)
-    return {"lower_bound": least, "gap": 1 - least / value if value else 0.0}
+    return stated_bound(bounds[0], value) if bounds[0] <= value * _EQUAL else {}

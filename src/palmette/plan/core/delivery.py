@@ -33,14 +33,16 @@ def with_delivery(phase: Phase, task: Task) -> Phase:
 def deliveries(phase: Phase, task: Task) -> list[Phase]:
     """The ways to deliver samples that fit and that no other way beats: one where memory and storage hold all.
 
-    There is none where the phase itself does not fit.
+    There is none where the phase itself does not fit: sent each time and not ahead, samples take no room at all.
     """
     sending = sending_sources(phase)
     if not sending:
         return [phase] if fits(phase, task) else []
     keepable = [k for k in sending if may_be_kept(phase.sources[k].node, task.cluster)]
     best = delivered(phase, keepable, ahead=_DEPTHS[0] if phase.sync_kind.one_model else 0)
-    return [best] if fits(best, task) else list(_maximal(phase, keepable, task))
+    if fits(best, task):
+        return [best]
+    return list(_maximal(phase, keepable, task)) if fits(delivered(phase, ()), task) else []
 
 
 def delivered(phase: Phase, kept: Iterable[int], *, ahead: int = 0) -> Phase:

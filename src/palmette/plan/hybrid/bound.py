@@ -32,12 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmette.plan.hybrid.integer_bound import integer_time_bound
+from palmette.plan.hybrid.pricing import LONGEST_S
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.plan.hybrid.rates import NodeRates, Sum, node_rates
 from palmette.spec.goal import Quantity
 
 Floats = NDArray[np.float64]
-_MOST_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ def lower_bounds(
 ) -> HybridBounds:
     """The bounds of a problem's plans; those of money and carbon if they are among the quantities.
 
-    More effort may bring them closer, within so many seconds.
+    More effort may bring them closer, within so many seconds; without these, the bounds are the same on every machine.
     """
     program = _LinearProgram(problem)
-    time_s = max(program.least(program.time_costs()), integer_time_bound(problem, effort, seconds or _MOST_S))
+    time_s = max(program.least(program.time_costs()), integer_time_bound(problem, effort, seconds or LONGEST_S))
     idle_w = [problem.power_w(source)[0] for source in problem.samples]
     asked = set(quantities)
     return HybridBounds(

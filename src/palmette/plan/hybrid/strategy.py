@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from palmette.plan.hybrid.stages import FoundPlan, HybridSearch
 
 
+_ROUNDING = 1 + 1e-9
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hybrid(Strategy):
     """Any tree that the event clock finds best for the goal."""
@@ -160,11 +163,17 @@ def _variables(found: FoundPlan, objective: Objective, bounds: HybridBounds, tas
         "goal": str(task.goal),
         "epochs": task.horizon,
         "value": value,
-        "lower_bound": min(least, value),
-        "gap": max(0.0, (value - least) / value) if value else 0.0,
+        **stated_bound(least, value),
         "from": found.name,
     }
     return variables | ({"units": dict(objective.units)} if objective.units else {})
+
+
+def stated_bound(least: float, value: float) -> dict[str, float]:
+    """A lower bound and the gap to a plan's value; only rounding may put the bound above its plan."""
+    assert least <= value * _ROUNDING, f"the lower bound {least} is above the plan's {value}: it bounds nothing"
+    least = min(least, value)
+    return {"lower_bound": least, "gap": (value - least) / value if value else 0.0}
 
 
 def refuse_effort(seconds: float | None, effort: float) -> None:
