@@ -63,7 +63,7 @@ class LinkSpeeds:
     def __init__(self, phase: Phase, prices: Evaluator) -> None:
         self._expected = transfers(prices.price(phase))
         self._uses = list(_link_uses(self._expected, prices))
-        self._lock, self._heard = threading.Lock(), list[Mapping[str, Any]]()
+        self._lock, self._heard, self._told = threading.Lock(), list[Mapping[str, Any]](), -1
 
     def __call__(self) -> list[Observed]:
         """The iterations that have ended since the last call."""
@@ -72,14 +72,8 @@ class LinkSpeeds:
 
     def _observed(self, iteration: Sequence[Mapping[str, Any]]) -> Observed | None:
         """What an iteration shows; None where its messages are others than expected, as with a handover."""
-        arrived: dict[tuple[str, str], list[_Arrival]] = {}
-        received = [line for line in iteration if line["op"] == "receive"]
-        for line in sorted(received, key=lambda line: float(line["start_s"])):
-            found = _Arrival(line["start_s"], line["end_s"], line["bytes"])
-            arrived.setdefault((line["node"], line["instance"]), []).append(found)
-        try:
-            messages = [arrived[_receiver(transfer)].pop(0) for transfer in self._expected]
-        except (KeyError, IndexError):
+        messages = self._messages(iteration)
+        if messages is None:
             return None
         measured_s, predicted_s = dict[int, float](), dict[int, float]()
         for use in self._uses:
@@ -89,18 +83,34 @@ class LinkSpeeds:
         slower = {resource: measured_s[resource] / each_s for resource, each_s in predicted_s.items() if each_s}
         return Observed(slower, max(float(line["end_s"]) for line in iteration))
 
+    def _messages(self, iteration: Sequence[Mapping[str, Any]]) -> list[_Arrival] | None:
+        """The expected messages as they arrived; None where one is missing."""
+        arrived: dict[tuple[str, str], list[_Arrival]] = {}
+        received = [line for line in iteration if line["op"] == "receive"]
+        for line in sorted(received, key=lambda line: float(line["start_s"])):
+            found = _Arrival(line["start_s"], line["end_s"], line["bytes"])
+            arrived.setdefault((line["node"], line["instance"]), []).append(found)
+        try:
+            return [arrived[_receiver(transfer)].pop(0) for transfer in self._expected]
+        except (KeyError, IndexError):
+            return None
+
     def hear(self, operations: Sequence[Mapping[str, Any]]) -> None:
         """What nodes did for an iteration; called from another thread."""
         with self._lock:
             self._heard += operations
 
     def _iterations(self) -> list[list[Mapping[str, Any]]]:
-        """The iterations that were heard of since the last call, except the last, which may be incomplete."""
+        """The iterations that were heard of since the last call; the last one only where all its messages are there."""
         found: dict[int, list[Mapping[str, Any]]] = {}
         with self._lock:
             for line in self._heard:
-                found.setdefault(line["iteration"], []).append(line)
-            self._heard = found.pop(max(found), []) if found else []
+                if line["iteration"] > self._told:
+                    found.setdefault(line["iteration"], []).append(line)
+            self._heard = []
+            if found and self._messages(found[max(found)]) is None:
+                self._heard = found.pop(max(found))
+            self._told = max(found, default=self._told)
         return [found[number] for number in sorted(found)]
 
 
