@@ -30,7 +30,9 @@ def figure_2(data: str, progress: Progress, folder: Path, *, quick: bool = False
     if data == "digits":
         recipe = CurveRecipe(model=recipe.model, data=data, batch=8, lr=QUICK_LR)
     grid = QUICK if quick else FULL
-    found = KeptTrainings(recipe, grid, progress, folder / f"{recipe.model}-{_data(recipe)}-{grid.epochs}-{recipe.lr:g}").all()
+    found = KeptTrainings(
+        recipe, grid, progress, folder / f"{recipe.model}-{_data(recipe)}-{grid.epochs}-{recipe.lr:g}"
+    ).all()
     return _figure(recipe, grid, found), observations(grid, found)
 
 
