@@ -23,6 +23,7 @@ accumulation      gradients that accumulate on a node until they are exchanged
 gradient_coding   gradients of replicas on the wire, with error feedback
 divisors          the divisor of a batch's loss, where several roots find it together
 optimizers        accumulates gradients, clips them and updates weights
+optimizer_state   the state of all optimizers of a node, by the names of weights
 messages          tensors as the bytes of one message
 batch_norm        batch norm with the statistics of the whole batch
 partial_calls     calls that pause where replicas share these statistics

@@ -27,13 +27,14 @@ from palmette.runtime.worker.batch_norm import AskTotals, SharedNorms, alone, sh
 from palmette.runtime.worker.bundles import detached, joined_samples
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.worker.gradients import GradientStore, gradients_of
+from palmette.runtime.worker.optimizer_state import UpdatedWeight, load_optimizer_state, optimizer_state
 from palmette.runtime.worker.optimizers import WeightUpdates
 from palmette.runtime.worker.precision import autocast, in_single_precision
 from palmette.runtime.worker.recompute import RecomputedBlock, RecomputedPass
 from palmette.runtime.worker.replica_state import unmarked
 from palmette.runtime.worker.saved_forward import BucketedPass, PartedPass, SavedForward
 from palmette.runtime.worker.weight_half import WeightHalf, input_half
-from palmette.runtime.worker.weights import shared_copy, tie, trainable_weights, trained_weights
+from palmette.runtime.worker.weights import named_weights, shared_copy, tie, trained_weights
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, as_bundle
 from palmette.zoo.capture.bundle import Bundle
@@ -379,23 +380,13 @@ class Compute:
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """The state of the optimizers by ``weight name/key``."""
-        return {
-            f"{name}/{key}": value
-            for name, weight, optimizer in self._updated()
-            for key, value in optimizer.state_of(weight).items()
-        }
+        return optimizer_state(self._updated())
 
     def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a state that ``optimizer_state`` returned; what is marked as others' is left out."""
-        by_weight: dict[str, dict[str, Tensor]] = {}
-        for path, value in unmarked(state).items():
-            name, _, key = path.rpartition("/")
-            by_weight.setdefault(name, {})[key] = value
-        for name, weight, optimizer in self._updated():
-            if name in by_weight:
-                optimizer.load(weight, by_weight[name])
+        load_optimizer_state(self._updated(), unmarked(state))
 
-    def _updated(self) -> Iterator[tuple[str, nn.Parameter, WeightUpdates]]:
+    def _updated(self) -> Iterator[UpdatedWeight]:
         """The weights that are updated here, by each of their names, with their optimizers."""
         for k, optimizer in self._optimizers.items():
             if optimizer is not None:
@@ -405,6 +396,5 @@ class Compute:
 
     def _named(self, number: int) -> Iterator[tuple[str, nn.Parameter]]:
         """The trained weights of a layer or tie, with every name that they have in the layers here."""
-        own = set(self._trained[number])
-        for module in [self.layers[number]] if number in self.layers else self.layers.values():
-            yield from ((name, weight) for name, weight in trainable_weights(module).items() if weight in own)
+        modules = [self.layers[number]] if number in self.layers else self.layers.values()
+        return named_weights(modules, self._trained[number])

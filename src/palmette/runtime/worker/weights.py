@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from torch import nn
 
@@ -14,6 +14,15 @@ from palmette.zoo.capture import TiedWeight
 def trainable_weights(module: nn.Module) -> dict[str, nn.Parameter]:
     """The trainable weights of a layer, by their original names."""
     return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+
+
+def named_weights(
+    modules: Iterable[nn.Module], weights: Collection[nn.Parameter]
+) -> Iterator[tuple[str, nn.Parameter]]:
+    """Some trainable weights of layers, under every name that they have there."""
+    own = set(weights)
+    for module in modules:
+        yield from ((name, weight) for name, weight in trainable_weights(module).items() if weight in own)
 
 
 def tie(layers: Mapping[int, nn.Module], tied: TiedWeight) -> nn.Parameter | None:
