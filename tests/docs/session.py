@@ -6,6 +6,7 @@ What a command prints is compared with what the page shows, quantities and other
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
@@ -13,12 +14,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from _pytest.capture import CaptureIO
 
+from palmette.zoo.recipes.loading import load_recipe
 from tests.docs.commands import LEFT_OUT, ROOT
 
 _BLOCK = re.compile(r"```(yaml|json|sh|console|python)\n(.*?)```", re.DOTALL)
@@ -117,3 +120,22 @@ def interrupted(
     finally:
         ended.set()
         pressing.join()
+
+
+@contextmanager
+def own_training(folder: Path, text: str) -> Iterator[None]:
+    """The ``training.py`` that a page has its readers write, in a folder; that of another page is not taken for it."""
+    (folder / "training.py").write_text(text)
+    _forget_training()
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        _forget_training()
+
+
+def _forget_training() -> None:
+    sys.modules.pop("training", None)
+    load_recipe.cache_clear()

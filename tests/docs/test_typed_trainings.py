@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.docs.commands import ROOT
-from tests.docs.session import Type, Typed, steps, typed
+from tests.docs.session import Type, Typed, own_training, steps, typed
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_recipes(started: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "training", raising=False)
+def test_recipes(started: Type, tmp_path: Path) -> None:
     first = next(step for step in steps(ROOT / "docs" / "recipes.md", tmp_path) if not isinstance(step, Typed))
-    (tmp_path / "training.py").write_text(first)
-    said = [started(step.text) for step in list(typed("docs/recipes.md", tmp_path))[:3]]
-    monkeypatch.delitem(sys.modules, "training", raising=False)
+    with own_training(tmp_path, first):
+        said = [started(step.text) for step in list(typed("docs/recipes.md", tmp_path))[:3]]
     assert "one sample, forward and backward" in said[0]
     assert "mae" in said[2]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from safetensors.torch import load_file
 
 import palmette as pt
 from palmette.cli import execute
-from tests.docs.session import Typed, steps, typed
+from tests.docs.session import Typed, own_training, steps, typed
 from tests.peers import NEEDS_PEFT
 from tests.runtime.world import ROOT
 
@@ -78,12 +77,9 @@ def test_the_commands_of_its_readme_end_in_adapters(tmp_path: Path, monkeypatch:
 @pytest.mark.filterwarnings("default")
 def test_adapters_by_an_option_as_the_page_on_recipes_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "training", raising=False)
-    (tmp_path / "training.py").write_text(ATTENTION)
     list(steps(ROOT / "docs" / "getting-started.md", tmp_path))  # its cluster.yaml
     shown = [step for step in steps(ROOT / "docs" / "recipes.md", tmp_path) if isinstance(step, Typed)]
     (planned,) = [step for step in shown if "--lora" in step.text]
-    assert execute(planned.arguments) == 0
+    with own_training(tmp_path, ATTENTION):
+        assert execute(planned.arguments) == 0
     assert pt.load_plan("plan.json").model == "training:recipe?lora=q_proj,v_proj&rank=8"
-    monkeypatch.delitem(sys.modules, "training", raising=False)
