@@ -11,6 +11,7 @@ import pytest
 from benchmarks.planner.every_plan import BestPlans, Part, lists_of_parts, phases
 from benchmarks.planner.small_worlds import GOALS, against_every_plan, random_task
 from benchmarks.planner.work_bound import WorkBound
+from palmette.cost.delivery import Sent
 from palmette.plan.core.delivery import with_delivery
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.exchange_bound import ExchangeBound
@@ -74,7 +75,7 @@ def test_no_bound_is_above_a_price(seed: int) -> None:
         for meet, cost in spent(task, parts):
             state = as_state(parts, meet)
             phase = instance_tree(state, problem.cpu_shares, "none").phase(state)
-            chains_s = task.evaluator.least_s(phase, [0.0] * len(phase.sources))
+            chains_s = task.evaluator.least_s(phase, Sent([0.0] * len(phase.sources)))
             for least_s in (chains_s, exchange.least_s(state), exchange.least_anywhere_s(state)):
                 assert quick.least(state, least_s).time_s <= cost.time_s * (1 + 1e-9)
             assert quick.longest(state).value("power") <= value("power", *cost) * (1 + 1e-9)
