@@ -220,7 +220,7 @@ def _distance(value: float, others: Sequence[Plan], objective: PlanObjective) ->
     from palmette.plan.auto.objective import found_by_search
     from palmette.plan.hybrid.strategy import stated_bound
 
-    bounds = [plan.decision["lower_bound"] for plan in found_by_search(others)]
+    bounds = [plan.decision["lower_bound"] for plan in found_by_search(others) if "lower_bound" in plan.decision]
     if not bounds or objective.task.goal.deadline_s is not None or objective.task.goal.loss is not None:
         return {}
-    return stated_bound(bounds[0], value) if bounds[0] <= value * _EQUAL else {}
+    return stated_bound(bounds[0], value)

