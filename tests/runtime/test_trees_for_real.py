@@ -93,6 +93,7 @@ def test_federated_averaging_goes_on_after_ctrl_c_to_the_same_weights(tmp_path: 
     assert losses(halves) == losses(tmp_path / "whole")
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(("sync", "length"), [("epoch", "--epochs=3"), ("async", "--iterations=60")])
 def test_the_estimate_meets_what_is_measured(sync: str, length: str, tmp_path: Path) -> None:
     runs = Runs(tmp_path)
@@ -108,6 +109,7 @@ def test_the_estimate_meets_what_is_measured(sync: str, length: str, tmp_path: P
         assert found["epoch_s"] == pytest.approx(found["estimate_epoch_s"], rel=0.15)
 
 
+@pytest.mark.timing
 def test_a_window_is_not_bound_to_the_slowest_owner(tmp_path: Path) -> None:
     """Two private owners, one with a quarter of the other's processor."""
     device = {"tier": "device", "hardware": "raspberry-pi-4", "source": {"samples": 400, "private": True}}

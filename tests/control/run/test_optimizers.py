@@ -235,6 +235,7 @@ def test_what_a_user_gives_is_recorded_by_name(given: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("model", "accumulate", "sent"), [(TINY, 4, 100992), ("tests.runtime.recipes:padded_tokens", 1, None)]
 )

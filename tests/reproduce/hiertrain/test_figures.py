@@ -114,6 +114,7 @@ class TestMeasured:
         assert measured.MOST_DILATION <= 10
 
     @pytest.mark.slow
+    @pytest.mark.timing
     @pytest.mark.timeout(300)
     def test_chosen_points_are_run_and_the_others_simulated(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
