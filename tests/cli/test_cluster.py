@@ -104,6 +104,7 @@ def test_a_deadline_that_no_cluster_meets(world: World) -> None:
     assert line.startswith("--deadline: 1 s: cannot be met; the least that can be had is ")
 
 
+@pytest.mark.slow
 def test_comparing_passes_it_over(world: World) -> None:
     rows = world.json("compare", *world.inputs)["strategies"]
     (row,) = [row for row in rows if row["strategy"] == "cluster"]

@@ -51,6 +51,7 @@ class TestGoalsThatCannotBeMet:
             assert float(closest_s) <= least_s * 1.00001
             assert strategy in {row["strategy"] for row in compared}
 
+    @pytest.mark.slow
     def test_the_closest_to_a_deadline_of_the_whole_training(self, world: World) -> None:
         learning = ("--learning", world.write("learning.json", LEARNING), "--loss", 0.3)
         compared = world.json("compare", *world.inputs, *learning)["strategies"]

@@ -29,6 +29,7 @@ def test_a_plan_of_a_recipe_is_that_of_its_profile(world: World) -> None:
     assert made["asked"]["optimizer"] == same["asked"]["optimizer"] == "adamw"
 
 
+@pytest.mark.slow
 def test_strategies_are_compared_for_a_recipe(world: World) -> None:
     cluster = world.write("predicted.yaml", PREDICTED)
     rows = world.json("compare", "--recipe", RECIPE, "--cluster", cluster, "--lossy")["strategies"]

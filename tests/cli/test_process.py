@@ -83,6 +83,7 @@ def test_a_closed_stdout_is_one_line() -> None:
     assert (done.returncode, done.stderr) == (1, "palmette: cannot print the output: stdout is closed\n")
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode_gets_its_table(world: World) -> None:
     done = palmette("compare", *world.inputs, env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "160"})
     assert (done.returncode, done.stderr) == (0, "")

@@ -24,6 +24,7 @@ def whole(network: Network) -> nn.Module:
     return nn.Sequential(*[layer.module for layer in network.layers]).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_layers_keep_their_number_and_names(name: str) -> None:
     network = load_network(name, seed=0)

@@ -184,6 +184,7 @@ def test_a_node_is_measured_with_its_threads() -> None:
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.slow
 def test_half_precision_keeps_less_and_sends_as_much() -> None:
     nodes = cluster(here={"host": "local"}, pi={"hardware": "raspberry-pi-3"})
     single, half = profile_network(tiny(), nodes), profile_network(tiny(), nodes, precision="bf16")

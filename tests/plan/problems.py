@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from palmette.plan.hybrid import stages
 from palmette.spec.cluster import Cluster, Limits, Link, Node, Power, Source
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.profile import Layer, Profile, Times
 
 LITTLE = 0.1
 """Of a search's effort: enough where what holds does not depend on it."""
+EFFORTS = ("EFFORT", "EFFORT_PER_NODE", "EFFORT_PER_SOURCE", "SMALL_EFFORT", "PIPELINE_EFFORT", "SIDE_BY_SIDE_EFFORT")
+
+
+def search_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no option for it: ``compare`` and ``auto`` always search."""
+    for name in EFFORTS:
+        monkeypatch.setattr(stages, name, round(LITTLE**2 * getattr(stages, name)))
 
 
 def node(tier: str, *, samples: int | None = None, private: bool = False, **more: Any) -> Node:

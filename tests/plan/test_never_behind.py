@@ -27,6 +27,7 @@ def others_search_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts, "configured", lambda name, options: configured(name, options | {"effort": LITTLE}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", QUICK)
 def test_hybrid_is_never_behind(seed: int) -> None:
     assert list(behind("hybrid", random_task(seed))) == []
@@ -46,6 +47,7 @@ def test_nor_is_it_in_larger_worlds(name: str, seed: int) -> None:
     assert list(behind(name, random_task(seed))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 49])
 def test_without_a_loss_auto_stays_with_step(seed: int) -> None:
     world = random_task(seed)

@@ -186,6 +186,7 @@ def test_a_codec_that_never_varies_alone_is_refused() -> None:
         fit_learning_curve(without_windows)
 
 
+@pytest.mark.slow
 def test_runs_that_others_cannot_predict_are_not_counted() -> None:
     every = coded_runs()
     found, fewer = cross_validation_error(every), cross_validation_error(every[:-1])

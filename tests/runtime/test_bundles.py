@@ -74,6 +74,7 @@ def cut_everywhere(depth: int, codec: str = "none") -> list[Phase]:
     return [two_cuts(depth, first, first + 1, codec) for first in firsts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_cut_twice_it_trains_as_in_one_process(case: str) -> None:
     rig = rig_of(case)
@@ -81,6 +82,7 @@ def test_cut_twice_it_trains_as_in_one_process(case: str) -> None:
     assert_equals_one_process(rig, *cut_everywhere(len(rig.layers)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", mostly_slow(CASES, 5))
 def test_branches_join_their_bundles(case: str) -> None:
     rig = rig_of(case)

@@ -95,6 +95,7 @@ def padded(name: str, *, batch_norm: bool = False, **options: Any) -> PaddedRig:
     return PaddedRig(made.layers, made.shape, options=Options(**chosen), loss=LOSSES[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 def test_a_divisor_that_varies_equals_one_process(name: str, tree: Phase) -> None:

@@ -94,6 +94,7 @@ def made(name: str) -> tuple[nn.Module, dict[str, Tensor], int]:
     return module, example(), fewest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_layers_reproduce_a_model(name: str) -> None:
     module, example, fewest = made(name)
@@ -125,6 +126,7 @@ def known(weights: dict[str, Tensor], expected: dict[str, Any]) -> dict[str, Ten
     return {name: weights[name] for name in weights.keys() & expected.keys()}
 
 
+@pytest.mark.slow
 def test_the_embedding_and_the_head_of_gpt2_are_one_weight() -> None:
     module, example, _ = made("gpt2")
     module.config.use_cache = True

@@ -139,6 +139,7 @@ def whole(request):
     return Whole(module, x, cut(module, x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_cut_anywhere_it_computes_and_learns_the_same_in_both_modes(case):
     module, x, expected = made(case)
@@ -166,6 +167,7 @@ def test_layers_can_be_copied_and_pickled(whole):
         assert not {id(weight) for weight in twin.parameters()} & {id(weight) for weight in chain.parameters()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_cutting_leaves_the_module_and_the_random_state_as_they_were(case):
     module, x, _ = made(case)
@@ -338,6 +340,7 @@ def test_state_goes_from_one_networks_layers_to_those_of_another_by_name():
     assert not torch.equal(target.head.weight, source.head.weight)
 
 
+@pytest.mark.slow
 def test_a_weight_that_two_layers_use_is_told():
     layers = cut(odd.Transformer(tied=True), ids())
     (tied,) = tied_weights(layers)
@@ -349,6 +352,7 @@ def test_a_weight_that_two_layers_use_is_told():
     )
 
 
+@pytest.mark.slow
 def test_frozen_weights_need_no_tie():
     module = odd.Transformer(tied=True)
     module.tokens.requires_grad_(False)
@@ -401,6 +405,7 @@ def test_what_cannot_be_cut_further_is_told_with_the_reason():
     )
 
 
+@pytest.mark.slow
 def test_layers_that_share_a_weight_are_told():
     layers = cut(odd.Transformer(tied=True), ids())
     assert notes(layers) == ("layers 1 and 8 share tokens.weight: its gradients meet in every iteration",)

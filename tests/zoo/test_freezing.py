@@ -68,6 +68,7 @@ def test_layers_know_what_is_frozen_wherever_they_go(name: str, way: Callable[[n
     assert trains == trained(network.module)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vit", "adapters", "headed"])
 def test_smaller_networks_know_what_is_frozen(name: str) -> None:
     network = load_network(f"tests.runtime.networks:{name}", seed=0)

@@ -241,6 +241,7 @@ def test_a_network_that_casts_to_the_dtype_of_its_weights_runs_in_another():
     assert len(network.layers) == 2
 
 
+@pytest.mark.slow
 def test_threads_that_load_networks_at_once_get_the_same_ones():
     def loaded(_: int):
         return load_network(f"{length_recipes.__name__}:recurrent", seed=3)

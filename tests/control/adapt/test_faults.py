@@ -97,6 +97,7 @@ def test_whichever_is_lost_is_named(
     assert broken.took_s < NOTICED_S + ENDED_S
 
 
+@pytest.mark.slow
 def test_emulated_links_that_are_gone_end_the_run(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     def end_links(workers: dict[str, int]) -> None:
         common = parent(next(iter(workers.values())))

@@ -107,6 +107,7 @@ def test_schedule_clipping_and_accumulation_outlive_a_lost_node(runs: Runs) -> N
     assert len(eventful.record["changes"]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", ["cloud", "server"])
 def test_a_node_that_kept_samples_may_die(runs: Runs, node: str) -> None:
     eventful = Eventful(runs, KEPT)
@@ -182,6 +183,7 @@ def no_more_memory(node: str) -> Callable[[dict[str, int]], None]:
     return happen
 
 
+@pytest.mark.slow
 def test_a_node_that_runs_out_of_memory_is_left_behind(runs: Runs) -> None:
     eventful = Eventful(runs, REPLICAS, model="tests.runtime.networks:roomy")
     assert eventful.run(no_more_memory("cloud")) == 0
@@ -239,6 +241,7 @@ def test_lost_data_ends_the_run_with_a_checkpoint(runs: Runs, capsys: pytest.Cap
     eventful.assert_nothing_is_missing()
 
 
+@pytest.mark.slow
 def test_where_data_may_be_lost_the_run_goes_on_without(runs: Runs) -> None:
     """Two nodes have data; the one that is lost takes its own along, and batches are as large as before."""
     eventful = Eventful(

@@ -104,6 +104,7 @@ def test_with_keep_samples_workers_keep_them_after_their_end(runs: Runs, place: 
     assert (found, kept(place)) == ({"server", "cloud"}, set())
 
 
+@pytest.mark.slow
 def test_the_hub_stays_the_way_between_those_that_are_left(runs: Runs, place: HubWorkers) -> None:
     eventful = AtHub(runs, place.start())
     described = runs.cluster.read_text().partition("links:")[0] + "  hub: {tier: edge, relay: true}\nlinks:\n"

@@ -25,6 +25,7 @@ def made(strategy: str = "hiertrain", **more: object) -> Plan:
     return validated(Plan, plan.model_dump(mode="json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["hiertrain", "hybrid", "jointdnn+", "all-device"])
 def test_it_is_what_the_strategy_says_of_the_smaller_cluster(strategy: str) -> None:
     plan = made(strategy)
@@ -84,6 +85,7 @@ def test_the_link_that_explains_most_is_the_one_that_was_cut(
     assert link.between == is_left
 
 
+@pytest.mark.slow
 def test_data_that_is_lost_ends_the_run_unless_that_is_allowed() -> None:
     cluster = three_tiers(server=node("edge", samples=500))
     plan = pt.plan("hybrid", profile=profile(4), cluster=cluster, batch=12, effort=LITTLE)

@@ -64,6 +64,7 @@ def test_what_was_done_before_a_run_went_on_does_not_count_as_speed() -> None:
     assert told(bar) == "0:00:49 left"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["hybrid", "auto"])
 def test_a_search_tells_how_far_it_is(strategy: str) -> None:
     seen: list[tuple[str, float]] = []

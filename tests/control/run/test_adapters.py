@@ -90,6 +90,7 @@ def test_a_run_starts_from_weights_without_adapters(runs: Runs) -> None:
     assert torch.equal(weights(out)["conv1.0.bias"], weights(plain)["conv1.0.bias"])
 
 
+@pytest.mark.slow
 def test_profile_plan_and_run_have_the_same_adapters(
     runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +117,7 @@ def test_profile_plan_and_run_have_the_same_adapters(
     assert capsys.readouterr().err == f"{said}, or a plan that was made with these\n"
 
 
+@pytest.mark.slow
 def test_objects_of_a_program_get_adapters_too(runs: Runs) -> None:
     cluster = pt.load_cluster(runs.cluster)
     module, digits = tiny(), "digits"

@@ -135,6 +135,7 @@ class Killer:
             os.kill(self.crews[0].pids["cloud"], signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_callbacks_hear_of_a_lost_node_and_of_the_new_plan(runs: Runs) -> None:
     heard = Heard()
     with hired() as crews:

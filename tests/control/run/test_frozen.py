@@ -87,6 +87,7 @@ def assert_only_the_trainable_changed(model: str, found: dict[str, Tensor], *, a
         assert torch.equal(found[name].double(), started[name]) == stays, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [VIT, ADAPTERS])
 def test_replicas_that_agree_at_every_step_leave_what_one_process_does(runs: Runs, model: str) -> None:
     out = runs.folder / "out"
@@ -117,6 +118,7 @@ def test_every_way_to_agree_leaves_frozen_weights_as_they_are(runs: Runs, model:
     assert_only_the_trainable_changed(model, weights(out))
 
 
+@pytest.mark.slow
 def test_freeze_adds_to_what_the_module_says(runs: Runs) -> None:
     out = runs.folder / "out"
     arguments = [
@@ -167,6 +169,7 @@ def test_frozen_weights_outlive_phases_and_smaller_models(runs: Runs, way: str) 
     assert not {value.item() for value in found["fc2.weight"].flatten()} & learnt
 
 
+@pytest.mark.slow
 def test_a_pruned_network_with_frozen_weights_trains_as_in_one_process(runs: Runs) -> None:
     out = runs.folder / "out"
     phases = [chain(4, 2), chain(4, 1, pruning=0.4)]
@@ -176,6 +179,7 @@ def test_a_pruned_network_with_frozen_weights_trains_as_in_one_process(runs: Run
     assert off(weights(out), expected) < 1e-10
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_later_keeps_them_frozen_and_out_of_its_checkpoints(
     runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,6 +226,7 @@ def test_a_run_that_goes_on_later_keeps_them_frozen_and_out_of_its_checkpoints(
     assert_only_the_trainable_changed(ADAPTERS, weights(stopped))
 
 
+@pytest.mark.slow
 def test_given_weights_are_frozen_like_those_of_the_module(runs: Runs) -> None:
     one, two = runs.folder / "one", runs.folder / "two"
     arguments = [*runs.arguments(VIT, chain(9, 6)), "--iterations", "2", *COMMON]
@@ -231,6 +236,7 @@ def test_given_weights_are_frozen_like_those_of_the_module(runs: Runs) -> None:
     assert not torch.equal(weights(two)["head.weight"], weights(one)["head.weight"])
 
 
+@pytest.mark.slow
 def test_batch_norm_with_frozen_weights_keeps_pytorchs_statistics_and_with_freeze_its_own(runs: Runs) -> None:
     out, still = runs.folder / "out", runs.folder / "still"
     arguments = [*runs.arguments(HEADED, chain(4, 2)), "--iterations", "3", *COMMON]

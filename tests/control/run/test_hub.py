@@ -92,6 +92,7 @@ def test_phases_with_smaller_models_and_a_hand_over(runs: Runs, place: HubWorker
     assert relatively_off(hub, local) <= 1e-12
 
 
+@pytest.mark.slow
 def test_a_worker_outlives_runs_and_grows_no_threads(runs: Runs, place: HubWorkers) -> None:
     place.start()
     arguments = [*runs.arguments(TINY, trees(5)["cut in three"]), *place.options, *CHOSEN, "--iterations", "3"]
@@ -166,6 +167,7 @@ class TestRefusals:
         assert said == "palmette: --listen: 127.0.0.1:8443: engine local does not listen; expected --engine hub"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sync", ["step", "epoch"])
 def test_owners_evaluate_on_their_own_data(runs: Runs, place: HubWorkers, sync: str) -> None:
     """What they report is of the data that is theirs, not of what the engine has under that name."""

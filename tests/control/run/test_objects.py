@@ -61,6 +61,7 @@ def cluster(runs: Runs) -> Cluster:
     return pt.load_cluster(runs.cluster)
 
 
+@pytest.mark.slow
 def test_a_module_and_data_sets_are_profiled_planned_and_trained_as_in_one_process(
     runs: Runs, cluster: Cluster
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_module_and_data_sets_are_profiled_planned_and_trained_as_in_one_proce
     assert outcome.evaluation.accuracy in [k / 12 for k in range(13)]
 
 
+@pytest.mark.slow
 def test_strategies_plan_for_what_they_profile_themselves(cluster: Cluster) -> None:
     recipe = pt.Recipe(model=network, data=samples(40))
     plan = pt.plan("all-edge", profile=recipe, cluster=cluster, batch=BATCH)
@@ -84,12 +86,14 @@ def test_strategies_plan_for_what_they_profile_themselves(cluster: Cluster) -> N
     assert plan.phases[0].nodes() == ["phone", "server"]
 
 
+@pytest.mark.slow
 def test_a_network_that_is_named_is_profiled_with_data_that_is_not(cluster: Cluster) -> None:
     shape = torch.zeros(20, 3, 32, 32, dtype=torch.uint8)
     found = pt.profile("lenet5", cluster=cluster, data=TensorDataset(shape, torch.zeros(20, dtype=torch.long)))
     assert (found.model, found.sample_bytes) == ("lenet5", 3 * 32 * 32)
 
 
+@pytest.mark.slow
 def test_a_recipe_takes_other_data(runs: Runs, cluster: Cluster) -> None:
     recipe = pt.Recipe(
         model=network, data=samples(40), metrics={"cross": nn.CrossEntropyLoss()}, loss=nn.CrossEntropyLoss()
@@ -100,6 +104,7 @@ def test_a_recipe_takes_other_data(runs: Runs, cluster: Cluster) -> None:
     assert outcome.evaluation.metrics["cross"] == pytest.approx(outcome.evaluation.loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -156,6 +156,7 @@ def test_every_owner_evaluates_on_its_own_data_as_one_process_would(runs: Runs, 
     assert found["loss"] == pytest.approx(mean, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_an_epoch_goes_through_as_many_samples_as_the_sources_own(runs: Runs) -> None:
     own(runs)
     sizes = [len(load_data(name, (1, 8, 8)).train) for name in (SMALL, LARGE)]

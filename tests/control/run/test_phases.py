@@ -222,6 +222,7 @@ def test_windows_go_on_with_a_smaller_model_and_its_momentum(runs: Runs) -> None
     assert all(value.shape == kept.weights[name.rpartition("/")[0]].shape for name, value in left.items())
 
 
+@pytest.mark.slow
 def test_a_distilled_phase_learns_from_the_model_before(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     phases = [federated(0.0, "phone", "cloud"), federated(0.5, "server", "phone")]
     out, other = runs.folder / "distilled", runs.folder / "pruned"
@@ -242,6 +243,7 @@ def test_a_distilled_phase_learns_from_the_model_before(runs: Runs, capsys: pyte
     assert refused == [f"palmette: phases[1].compress: distill: {where}; expected prune, or data there"]
 
 
+@pytest.mark.slow
 def test_samples_that_one_phase_uploads_are_there_in_the_next(runs: Runs) -> None:
     """Train where the data is, then where it has arrived meanwhile: as one process, and each sample crosses once."""
     out = runs.folder / "out"

@@ -137,6 +137,7 @@ def listening(pids: set[int]) -> list[int]:
     return [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in owned]
 
 
+@pytest.mark.slow
 def test_a_stranger_with_garbage_for_every_open_port_changes_nothing(runs: Runs) -> None:
     """The weights are those of an undisturbed run."""
     ports: list[int] = []

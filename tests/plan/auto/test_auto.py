@@ -55,6 +55,7 @@ def mean_s(plan: Plan, cluster: Cluster | None = None) -> float:
     return mean_iteration(estimate, HORIZON_EPOCHS)[0]
 
 
+@pytest.mark.slow
 def test_nothing_that_was_compared_is_better(made: Plan) -> None:
     assert made.decision["value"] == mean_s(made)
     for name in ("all-device", "all-edge", "all-cloud", "jointdnn+", "hiertrain", "upload", "hybrid"):
@@ -120,6 +121,7 @@ def test_what_a_node_saves_is_what_the_best_plan_without_it_takes_more(made: Pla
         assert each["saves_s"] >= 0
 
 
+@pytest.mark.slow
 def test_a_node_with_private_data_cannot_be_spared() -> None:
     cluster = three_tiers(phone=node("device", samples=1000, private=True))
     made = auto(cluster)
@@ -137,6 +139,7 @@ def test_every_goal_has_its_best(wanted: str) -> None:
     assert made.decision["why"].startswith(f"{made.decision['strategy']} is best for {wanted}")
 
 
+@pytest.mark.slow
 def test_a_goal_that_nobody_meets_is_told_with_the_closest() -> None:
     with pytest.raises(Infeasible) as caught:
         auto(three_tiers(), goal=replace(goal(), iteration_deadline_s=1e-9))
@@ -145,6 +148,7 @@ def test_a_goal_that_nobody_meets_is_told_with_the_closest() -> None:
     assert caught.value.least_s is not None
 
 
+@pytest.mark.slow
 def test_a_deadline_that_only_a_plan_without_a_node_meets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search without a node may find what the one with all nodes does not."""
 
@@ -184,6 +188,7 @@ def test_it_has_as_long_as_it_is_given() -> None:
     assert made.plan_s < 20
 
 
+@pytest.mark.slow
 def test_a_cluster_without_data_is_refused() -> None:
     with pytest.raises(InputError):
         auto(three_tiers(phone=node("device")))

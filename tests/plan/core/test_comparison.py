@@ -90,6 +90,7 @@ def test_a_wish_that_a_strategy_cannot_grant_leaves_it_out() -> None:
 CURVE = Learning(floor=0.0, scale=1.0, epoch_exponent=1.0, data_exponent=0.0, replica_exponent=0.0)
 
 
+@pytest.mark.slow
 def test_with_a_learning_curve_everyone_trains_until_the_loss() -> None:
     found = compare(task(goal=goal("time", loss=0.26)), {"learning": CURVE}, ["all-edge", "all-cloud", "hybrid"])
     assert not found.skipped
@@ -114,6 +115,7 @@ def test_a_deadline_leaves_out_who_trains_too_long() -> None:
     assert f"the least that can be had is {slow_s:.6g} s" in str(found.skipped["all-device"])
 
 
+@pytest.mark.slow
 def test_who_can_hurry_does_so_for_a_deadline() -> None:
     all_data = CURVE.model_copy(update={"fitted_on": {"data": (1.0, 1.0)}})
     options = {"learning": all_data, "effort": LITTLE}
@@ -145,6 +147,7 @@ def test_without_a_deadline_there_is_nothing_to_hurry_for() -> None:
     assert "expected at most 1 J" in str(found.skipped["all-edge"])
 
 
+@pytest.mark.slow
 def test_from_python() -> None:
     found = pt.compare(profile=profile(2), cluster=three_tiers(), batch=16, goal="edp")
     costs = [cost(plan, goal("edp"), HORIZON_EPOCHS) for plan in found.plans]

@@ -13,7 +13,7 @@ from palmette.spec.exchange import Exchange, known_exchange
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
-from tests.plan.problems import link, node, profile
+from tests.plan.problems import LITTLE, link, node, profile
 
 BATCH = 64
 
@@ -34,7 +34,7 @@ def planned(strategy: str = "hybrid", *, shapes: bool = True, **asked: object) -
     if not shapes:
         layers = [layer.model_copy(update={"weight_shapes": None}) for layer in known.layers]
         known = known.model_copy(update={"layers": tuple(layers)})
-    return pt.plan(strategy, profile=known, cluster=cluster, batch=BATCH, **asked)  # type: ignore[arg-type]
+    return pt.plan(strategy, profile=known, cluster=cluster, batch=BATCH, effort=LITTLE, **asked)  # type: ignore[arg-type]
 
 
 def test_the_exchange_that_was_asked_for_stands_in_the_plan_and_its_price() -> None:

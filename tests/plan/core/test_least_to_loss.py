@@ -63,6 +63,7 @@ def assert_not_behind(seed: int, learning: Learning) -> None:
         assert totals["hybrid"] <= total_s * (1 + 1e-9), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_hybrid_is_never_behind_those_who_train_apart(seed: int) -> None:
     assert_not_behind(seed, curve(0.02 * seed, OuterOptimizer() if seed == 1 else None, least_data=0.25))
@@ -115,6 +116,7 @@ def slow_phones(**more: object) -> Task:
     return Task(profile=known, cluster=cluster, batch=16, goal=goal("time", loss=0.3), **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_codecs_are_chosen_where_they_are_allowed_and_known() -> None:
     known = {"learning": curve(None, codecs=CODECS), "effort": LITTLE}
     plain, coded = (planned("hybrid", slow_phones(), {**known, "lossy": lossy}) for lossy in (False, True))
@@ -131,6 +133,7 @@ def test_codecs_are_chosen_where_they_are_allowed_and_known() -> None:
     assert "outputs as int8: no run of the learning curve tells" in coded.decision["left_out"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "chosen"), [(None, "int8"), (1.02, "int4-delta"), (1.6, "int8")])
 def test_outputs_travel_as_deltas_where_the_curve_says_that_it_pays(factor: float | None, chosen: str) -> None:
     layers = tuple(each.model_copy(update={"output_bytes": 5e4}) for each in profile(4).layers)
@@ -166,6 +169,7 @@ def test_a_codec_that_no_run_tried_is_refused() -> None:
     assert str(found.skipped["local-sgd"]).endswith("--exchange-codecs topk:0.01 --windows 1,10 makes them")
 
 
+@pytest.mark.slow
 def test_a_plan_of_hybrid_trains_until_the_loss_where_a_curve_is_given() -> None:
     asked = task(2)
     made = pt.plan(
@@ -193,6 +197,7 @@ def test_a_curve_of_another_outer_optimizer_says_so() -> None:
     assert "whose replicas train apart have no outer optimizer" in str(found.skipped["diloco"])
 
 
+@pytest.mark.slow
 def test_less_data_is_taken_where_the_curve_says_that_it_is_enough_and_that_is_told() -> None:
     few, all_ = (
         planned("hybrid", slow_phones(), {"learning": curve(None, least_data=least), "effort": LITTLE})

@@ -88,6 +88,7 @@ def test_no_plan_is_below_its_bounds(seed: int) -> None:
             assert bounds.of(quantity) <= value(quantity, cost.time_s, cost.energy_j) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_as_tensors_stored_sizes_do_not_count(seed: int) -> None:
     task = random_delivery_task(seed)

@@ -158,6 +158,7 @@ def test_of_equal_plans_it_takes_the_one_with_the_fewest_instances(wanted: str) 
     assert len(made.phases[0].instances) == 1
 
 
+@pytest.mark.slow
 def test_it_beats_every_rival_where_a_link_would_idle() -> None:
     """The phone could work while its raw data travels; no rival lets it."""
     known = profile(8, phone=8.0, server=2.0, cloud=1.0)
@@ -203,6 +204,7 @@ class TestWhatItStates:
         for state, cost in priced_states(problem, pricer, seed):
             assert all(least <= real * (1 + 1e-9) for least, real in zip(quick_bound.least(state), cost, strict=True))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("epochs", [1, 20])
     def test_the_bound_counts_what_replicas_exchange(self, epochs: int) -> None:
         """Samples are small: two nodes would halve the time, if gradients did not have to travel."""
@@ -252,6 +254,7 @@ class TestWhatItObeys:
         assert "int4-delta" in {i.codec for i in lossy.phases[0].instances}
         assert any("unknown until it is measured" in warning for warning in lossy.estimate.warnings)
 
+    @pytest.mark.slow
     def test_outputs_travel_as_deltas_where_they_come_back_and_may_be_kept(self) -> None:
         """Not in the only epoch, not of a stream, not without memory: then as 8-bit integers."""
         layers = tuple(each.model_copy(update={"output_bytes": 5e4}) for each in profile(4).layers)
@@ -408,6 +411,7 @@ def random_states(problem: HybridProblem, draw: random.Random, many: int) -> lis
     return found
 
 
+@pytest.mark.slow
 def test_what_is_allowed_never_makes_it_worse() -> None:
     """Integers may be used, they need not be."""
     for seed in (0, 4, 7):

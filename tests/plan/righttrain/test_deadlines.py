@@ -126,6 +126,7 @@ def test_no_plan_of_hybrid_is_better_with_7_sources() -> None:
     check_rivals(1, (7, 9, 3), with_hybrid=True, least_sources=7)
 
 
+@pytest.mark.slow
 def test_plans_of_others_are_not_below_the_bound_that_decides_whether_to_ask() -> None:
     known, cluster, curve = random_problem(random.Random(2))
     problem = build_problem(task(known, cluster), curve)

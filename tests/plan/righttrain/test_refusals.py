@@ -71,12 +71,14 @@ def test_no_data_and_no_power() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["righttrain", "split-learning"])
 def test_an_iteration_that_cannot_be_so_short(strategy: str) -> None:
     line = refusal(strategy, three_tiers(), limits={"iteration_deadline_s": 1e-6})
     assert line.startswith("iteration_deadline_s: 1e-06 s: cannot be met; the least that can be had is ")
 
 
+@pytest.mark.slow
 def test_the_loss_that_can_be_had_in_time() -> None:
     line = refusal("righttrain", three_tiers(), limits={"deadline_s": 20.0})
     assert line.startswith("deadline_s: 20 s: cannot be met; the least that can be had is ")

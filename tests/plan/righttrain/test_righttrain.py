@@ -39,6 +39,7 @@ def two_phones_task(**more: float) -> Task:
     return task(profile(4, a=40.0, b=30.0, server=5.0, cloud=1.0), two_phones(), **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loose", mostly_slow([1.6, 1.02, 4.0], 1))
 def test_no_plan_of_a_brute_force_beats_the_optimum_or_righttrain(loose: float) -> None:
     known = profile(2, a=4.0, b=3.0, server=0.5)
@@ -182,6 +183,7 @@ def test_another_way_to_exchange_gradients_is_another_problem() -> None:
     assert plan_pool(build_problem(made_for, CURVE), None) is not plan_pool(build_problem(coded, CURVE), None)
 
 
+@pytest.mark.slow
 def test_a_private_source_computes_its_first_layer_itself() -> None:
     plan = planned("righttrain", two_phones_task(), CURVE.model_copy(update={"data_exponent": 3.0}))
     (phase,) = plan.phases

@@ -75,6 +75,7 @@ class TestFederated:
         assert plan.estimate.epoch_s == plan.decision["round_s"] == pytest.approx(sum(rounds) / 2)
         assert planned("federated", homes(), clients_per_round=2).phases[0].clients is None
 
+    @pytest.mark.slow
     def test_it_counts_by_what_falls_to_a_batch_of_its_epoch(self) -> None:
         found = pt.compare(profile=profile(one=4.0, two=8.0, server=1.0), cluster=homes(), batch=30, effort=0.1)
         by_name = {plan.strategy: plan for plan in found.plans}
@@ -232,6 +233,7 @@ def test_bad_values_are_refused_in_one_line(name: str, options: dict[str, Any], 
     assert str(error.value) == message
 
 
+@pytest.mark.slow
 def test_auto_stays_with_step_where_nobody_says_what_windows_cost() -> None:
     made = pt.plan("auto", profile=profile(one=4.0, two=8.0, server=1.0), cluster=homes(), batch=30, effort=0.1)
     assert {phase.sync for phase in made.phases} == {"step"}

@@ -97,6 +97,7 @@ def test_a_slower_machine_needs_longer_for_everything() -> None:
 
 @pytest.mark.usefixtures("small")
 class TestMeasured:
+    @pytest.mark.slow
     def test_layers_are_measured_and_each_machine_is_as_fast_as_the_catalogue_says(self) -> None:
         timings = measured.MeasuredTimings(4, progress=lambda _: None)
         made, predicted = timings.profile("lenet5"), paper.catalogue_profile("lenet5")

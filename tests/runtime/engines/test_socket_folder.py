@@ -55,6 +55,7 @@ def test_what_a_killed_process_has_left_goes_with_the_next(tmp_path: Path, monke
     assert (tmp_path / "palmette-of-mine").exists(), "nobody said that it is a run's"
 
 
+@pytest.mark.slow
 def test_a_run_over_tls_on_the_testbed_needs_no_short_root(tmp_path: Path) -> None:
     runs, deep = Runs(tmp_path), tmp_path / ("d" * 100)
     deep.mkdir()

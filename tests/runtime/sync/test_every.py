@@ -122,6 +122,7 @@ def test_averaging_after_each_step_of_sgd_would_be_step_to_rounding(tmp_path: Pa
     assert off(forest.trained(iterations=8)[1], expected) <= ELEMENTWISE
 
 
+@pytest.mark.slow
 def test_an_outer_optimizer_may_follow_every_step(tmp_path: Path) -> None:
     assert_equal(Forest(rig(), two_devices(**every(1, outer=DILOCO)), world(a=30, b=24), tmp_path))
 

@@ -292,6 +292,7 @@ def test_a_data_set_may_say_how_large_its_samples_are(own: str) -> None:
     assert load_data(f"{own}:SaidNonsense", SHAPE).train.sample_bytes > 0
 
 
+@pytest.mark.slow
 def test_decoders_work_in_another_process_without_the_samples(own: str, tmp_path: Path) -> None:
     splits = [load_data(f"{own}:{kind}", SHAPE).held_out for kind in (*STORED, "BFLOAT", "words")]
     assert all(len(pickle.dumps(split.decoder)) < 20_000 for split in splits)
