@@ -126,6 +126,8 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
     label_bytes = _label_bytes(phase)
     size_bytes = [0.0] * len(steps)
     for number, step in enumerate(steps):
+        if step.to is None:
+            continue  # no transfer; most operations are none
         match step.kind:
             case Kind.DATA:
                 assert step.source is not None
@@ -151,7 +153,7 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
             case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.BACKWARD_INPUT | Kind.BACKWARD_WEIGHTS) | (
                 Kind.UPDATE | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR
             ):
-                pass  # carries nothing
+                raise AssertionError(f"{step.kind} carries nothing")
             case _:
                 assert_never(step.kind)
     return Iteration(steps, samples, size_bytes)
