@@ -32,7 +32,8 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
     """
     runs: dict[str, list[Run]] = {}
     peaks: dict[str, float] = {}
-    halved, flying = halved_instances(phase, sizes), in_flight(phase)
+    together = _loses_together(phase, optimizer)
+    halved, flying = (frozenset[int](), {}) if together else (halved_instances(phase, sizes), in_flight(phase))
     delayed = delays(phase) if halved else []
     for group in microbatches(phase):
         kept = []
@@ -70,11 +71,16 @@ def _waiting_gradients(phase: Phase, sizes: Sizes, optimizer: OptimizerCost, *, 
     if not phase.sync_kind.one_model:
         return {}
     accumulates = optimizer.accumulate > 1 and len(phase.nodes()) > 1
-    sets = gradient_sets(phase, in_turns=in_turns and not optimizer.divisor_varies, accumulates=accumulates)
+    sets = gradient_sets(phase, in_turns=in_turns, accumulates=accumulates)
     return {
         node: sum((many - 1) * sizes.trainable_bytes([run]) for run, many in held if many > 1)
         for node, held in sets.items()
     }
+
+
+def _loses_together(phase: Phase, optimizer: OptimizerCost) -> bool:
+    """Whether no root goes back before all have gone forward, since they find the divisor of their loss together."""
+    return optimizer.divisor_varies and phase.sync_kind.one_model and phase.roots > 1
 
 
 def _left_out(phase: Phase, sizes: Sizes) -> bool:
