@@ -125,9 +125,8 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
     samples = samples_by_instance(phase)
     label_bytes = _label_bytes(phase)
     size_bytes = [0.0] * len(steps)
-    for number, step in enumerate(steps):
-        if step.to is None:
-            continue  # no transfer; most operations are none
+    transfers = [(number, step) for number, step in enumerate(steps) if step.to is not None]  # others carry nothing
+    for number, step in transfers:
         match step.kind:
             case Kind.DATA:
                 assert step.source is not None
