@@ -25,23 +25,24 @@ from palmette.spec.plan import Phase
 
 
 def gradient_sets(phase: Phase, *, in_turns: bool, accumulates: bool) -> dict[str, list[tuple[Run, int]]]:
-    """For each node its layers, and how many gradients of each of their weights it holds at most."""
+    """For each node the layers that its instances share, and how many gradients of each weight it holds at most."""
     held: dict[str, list[int]] = {}
     for k, instance in enumerate(phase.instances):
         held.setdefault(instance.node, []).append(k)
     ordered = {tuple(group) for group in microbatches(phase) if group == sorted(group)} if in_turns else set()
     found: dict[str, list[tuple[Run, int]]] = {}
     for node, own in held.items():
-        for run, holders in _shared_runs(phase, own):
+        for run, holders in _shared_runs(phase, own) if len(own) > 1 else ():
             at_once = tuple(holders) in ordered and not accumulates
-            found.setdefault(node, []).append((run, min(2, len(holders)) if at_once else len(holders)))
+            found.setdefault(node, []).append((run, 2 if at_once else len(holders)))
     return found
 
 
 def _shared_runs(phase: Phase, own: Sequence[int]) -> Iterator[tuple[Run, list[int]]]:
-    """Runs of layers, each with the instances that hold all of it; others hold none of it."""
+    """Runs of layers, each with the several instances that hold all of it; others hold none of it."""
     runs = {k: phase.instances[k].layers for k in own}
     cuts = sorted({cut for first, last in runs.values() for cut in (first - 1, last)})
     for before, last in itertools.pairwise(cuts):
-        if holders := [k for k, run in runs.items() if run[0] <= before + 1 and last <= run[1]]:
+        holders = [k for k, run in runs.items() if run[0] <= before + 1 and last <= run[1]]
+        if len(holders) > 1:
             yield (before + 1, last), holders

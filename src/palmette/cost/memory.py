@@ -73,8 +73,7 @@ def _waiting_gradients(phase: Phase, sizes: Sizes, optimizer: OptimizerCost, *, 
     accumulates = optimizer.accumulate > 1 and len(phase.nodes()) > 1
     sets = gradient_sets(phase, in_turns=in_turns, accumulates=accumulates)
     return {
-        node: sum((many - 1) * sizes.trainable_bytes([run]) for run, many in held if many > 1)
-        for node, held in sets.items()
+        node: sum((many - 1) * sizes.trainable_bytes([run]) for run, many in shared) for node, shared in sets.items()
     }
 
 
