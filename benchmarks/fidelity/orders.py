@@ -1,7 +1,7 @@
 """A pipeline of three stages with six microbatches in every order: seconds on a testbed, and bytes beside weights.
 
 The bytes are those of the tensors that are alive at once while a node's calls are made in the order of the event clock,
-in this process, beside weights; those of the weights' gradients of one call are among them.
+in this process, beside weights; the sums of the weights' gradients, and those that wait for their turn, are among them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from palmette.cost.sizes import Run
 from palmette.cost.steps import GRADIENT_CALLS, Kind, Step
 from palmette.measure.profiling import profile_network
 from palmette.runtime.options import Options
+from palmette.runtime.worker.accumulation import SummingCompute
 from palmette.runtime.worker.compute import Compute
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Order, Phase, Plan
@@ -90,7 +91,7 @@ def _alive(phase: Phase, node: str, network: Network, calls: Sequence[Step]) -> 
     """The most bytes that the calls of a node hold at once, beside weights."""
     first, last = next(each.layers for each in phase.instances if each.node == node)
     layers = {number: network.layers[number - 1].module for number in range(first, last + 1)}
-    compute = Compute(phase, node, layers, Options(), objective=classification(CLASSES))
+    compute = SummingCompute(phase, node, layers, Options(), objective=classification(CLASSES))
     labels = torch.zeros(SAMPLES, 8, dtype=torch.uint8)
     entering = _through(network, as_bundle(network.example_batch(SAMPLES)), (1, first - 1))
     leaving = _through(network, entering, (first, last))
@@ -110,7 +111,7 @@ def _through(network: Network, values: Bundle, run: Run) -> Bundle:
 
 
 def _made(compute: Compute, step: Step, entering: Bundle, leaving: Bundle, labels: Tensor, *, root: bool) -> None:
-    """Make a call; what it returns is gone as if it had been sent, and so are gradients of weights."""
+    """Make a call; what it returns is gone as if it had been sent."""
     k, gradient = step.instance, None if root else leaving
     if step.kind is Kind.FORWARD:
         compute.forward(k, [entering], [labels], 0)
@@ -120,5 +121,3 @@ def _made(compute: Compute, step: Step, entering: Bundle, leaving: Bundle, label
         compute.backward_input(k, gradient)
     else:
         compute.backward_weights(k)
-    for number in compute.numbers:
-        compute.gradients.take(k, number)

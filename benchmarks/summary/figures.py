@@ -85,6 +85,23 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
+        "replanning",
+        15 * _MINUTE,
+        (
+            _at_most(
+                "re-planning over measured links, behind hindsight, median",
+                "summary/median_behind_hindsight/replanned",
+                0.10,
+            ),
+            _at_most(
+                "re-planning over measured links, most behind a fixed plan",
+                "summary/replanned_behind_fixed_at_most",
+                0.02,
+            ),
+        ),
+        ("--iterations", "300"),
+    ),
+    Benchmark(
         "fidelity",
         60 * _MINUTE,
         (

@@ -29,8 +29,8 @@ def test_each_node_holds_its_own_instances() -> None:
     assert peaks(split) == {"a": 2 * 10 + 4 * 3, "b": 2 * 1100 + 4 * 12}
 
 
-def test_replicas_on_one_node_share_all_but_their_activations() -> None:
-    # I and J both hold layer 1; J holds 2 as well.
+def test_replicas_on_one_node_share_all_but_their_activations_and_gradients_that_wait() -> None:
+    # I and J both hold layer 1, of which the gradients of one wait for the other's; J holds 2 as well.
     shared = phase(
         source("a", 1, "I"),
         source("a", 2, "J"),
@@ -39,7 +39,36 @@ def test_replicas_on_one_node_share_all_but_their_activations() -> None:
         instance("K", 2, 2, "b", "L"),
         instance("L", 3, 3, "b"),
     )
-    assert peaks(shared) == {"a": 2 * 110 + 1 * 3 + 2 * 8, "b": 2 * 1100 + 1 * 5 + 3 * 7}
+    assert peaks(shared) == {"a": 2 * 110 + 10 + 1 * 3 + 2 * 8, "b": 2 * 1100 + 1 * 5 + 3 * 7}
+
+
+@pytest.mark.parametrize(
+    ("more", "optimizer", "sets"),
+    [
+        ({"order": "1f1b"}, OptimizerCost(), 2),  # a sum, and what a backward pass has just made
+        ({}, OptimizerCost(), 4),  # the first may come last, and all others wait
+        ({"order": "1f1b"}, OptimizerCost(divisor_varies=True), 4),  # which leaves no turns
+        ({"order": "1f1b"}, OptimizerCost(accumulate=2), 4),  # each has a sum of its own
+    ],
+)
+def test_gradients_of_microbatches_count_as_often_as_they_may_wait(
+    more: dict[str, str], optimizer: OptimizerCost, sets: int
+) -> None:
+    """Of four on one node; a fifth is elsewhere, so that gradients are exchanged."""
+    nodes = {"I": "a", "J": "a", "K": "a", "L": "a", "M": "b"}
+    parts = [source("a", 1, name) for name in nodes] + [instance(name, 1, 3, at) for name, at in nodes.items()]
+    flying = 1 if "order" in more and not optimizer.divisor_varies else 4
+    assert peaks(phase(*parts, **more), optimizer) == {"a": (1 + sets) * 1110 + flying * 15, "b": 2 * 1110 + 15}
+
+
+def test_turns_that_are_not_in_the_order_of_the_plan_leave_gradients_waiting() -> None:
+    """Roots in one order, what feeds them in the other: turns are those of the roots, sums those of the plan."""
+    sources, roots = [source("a", 1, f"J{k}") for k in (1, 2, 3)], [instance(f"K{k}", 2, 3, "b") for k in (1, 2, 3)]
+    found = []
+    for listed in ((1, 2, 3), (3, 2, 1)):
+        feeding = [instance(f"J{k}", 1, 1, "a", f"K{k}") for k in listed]
+        found.append(peaks(phase(*sources, *feeding, *roots, order="1f1b"))["a"])
+    assert found == [(1 + 2) * 10 + 2 * 3, (1 + 3) * 10 + 2 * 3]
 
 
 def test_a_chain_that_returns_holds_only_the_layers_it_has() -> None:
@@ -62,7 +91,7 @@ def test_a_source_alone_needs_no_memory() -> None:
 def test_replicas_that_do_not_share_their_weights_each_count_them() -> None:
     parts = (source("a", 1, "I"), source("a", 1, "J"), instance("I", 1, 3, "a"), instance("J", 1, 3, "a"))
     shared, apart = (peaks(phase(*parts, sync=sync))["a"] for sync in ("step", "epoch"))
-    assert shared == 2 * 1110 + 2 * 15
+    assert shared == 3 * 1110 + 2 * 15  # weights, and the gradients of both
     assert apart == 3 * 2 * 1110 + 2 * 15  # both instances and the server
 
 

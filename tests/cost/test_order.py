@@ -91,7 +91,8 @@ def test_halves_shorten_the_bubble_and_keep_activations_until_the_second() -> No
     # A forward, and a half of a backward: of the bubble that the first waits for, the halves of weights fill one each.
     assert known.price(tree).iteration_s == pytest.approx(many * 3 + (stages - 1) * (1 + 1 - 1), rel=1e-6)
     held = known.peak_bytes(tree)
-    assert [held[name] - 2 for name in "abc"] == [300.0, 300.0 + 200.0, 300.0 + 300.0]  # and gradients of some
+    weights = 1 + 2  # and their gradients: the sum, and those that have just been made
+    assert [held[name] - weights for name in "abc"] == [300.0, 300.0 + 200.0, 300.0 + 300.0]  # and gradients of some
     assert known.price(pipeline(1, order="zero-bubble")).iteration_s == pytest.approx(9 - 2, rel=1e-6)
 
 

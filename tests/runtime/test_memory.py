@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.runtime.training.loop import Training
+from palmette.runtime.worker.accumulation import SummingCompute
 from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.weights import shared_copy
+from palmette.spec.plan import Phase
 from palmette.zoo.recipes.objective import classification
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.rig import Rig, given, random_layers
+from tests.runtime.test_recompute import LiveBytes
 from tests.runtime.world import ROOT, Runs, hired
 
 TREE = phase(
@@ -62,6 +66,56 @@ def test_gradients_are_gone_after_the_update() -> None:
     compute.update(0)
     assert not compute.gradients.has(1)
     assert all(weight.grad is None for weight in layer.parameters())
+
+
+WIDE, MICROBATCHES, SAMPLES = 64, 5, 4
+SET_BYTES = 2 * (WIDE * WIDE + WIDE) * 4
+"""The gradients of two layers."""
+
+
+def microbatches(**more: Any) -> Phase:
+    names = [f"m{k}" for k in range(MICROBATCHES)]
+    return phase(
+        *(source("a", SAMPLES, name) for name in names), *(instance(name, 1, 2, "a") for name in names), **more
+    )
+
+
+def gone_back(order: Sequence[int]) -> tuple[list[int], int, list[Tensor]]:
+    """Of microbatches that go forward and back in an order: bytes after each, the most at any time, and the sums."""
+    torch.manual_seed(3)
+    layers, samples = {k: nn.Linear(WIDE, WIDE) for k in (1, 2)}, torch.randn(MICROBATCHES * SAMPLES, WIDE)
+    compute = SummingCompute(microbatches(), "a", layers, Options(), objective=classification(WIDE))
+    given, labels = samples.split(SAMPLES), torch.zeros(SAMPLES, 8, dtype=torch.uint8)
+    weights = [weight for layer in layers.values() for weight in layer.parameters()]
+    after = []
+    with LiveBytes([*weights, samples, labels]) as live:
+        for k in order:
+            compute.forward(k, [(given[k],)], [labels], 0)
+            compute.backward(k, None)
+            after.append(live.now)
+    return after, live.most, [compute.gradients.take_sum(number) for number in layers]
+
+
+def test_gradients_are_added_as_they_come_and_wait_only_for_their_turn() -> None:
+    plan, reverse, mixed = range(MICROBATCHES), range(MICROBATCHES)[::-1], (0, 2, 1, 4, 3)
+    in_order, _, expected = gone_back(plan)
+    assert in_order == [SET_BYTES] * MICROBATCHES
+    waiting, _, found = gone_back(reverse)
+    assert waiting == [SET_BYTES * many for many in (1, 2, 3, 4, 1)]
+    partly, _, others = gone_back(mixed)
+    assert partly == [SET_BYTES * many for many in (1, 2, 1, 2, 1)]
+    assert all(map(torch.equal, expected + expected, found + others))
+    assert not all(map(torch.equal, expected, [torch.flip(each, [0]) for each in expected])), "not all zeros"
+
+
+@pytest.mark.parametrize(("order", "calls"), [("1f1b", range(MICROBATCHES)), ("fifo", range(MICROBATCHES)[::-1])])
+def test_the_gradients_of_microbatches_are_below_the_estimate_and_near_it(order: str, calls: Sequence[int]) -> None:
+    """In turns, and in the worst order where none is kept."""
+    rig = Rig([nn.Linear(WIDE, WIDE) for _ in range(2)], (WIDE,), options=Options())
+    estimate = rig.evaluator(cluster(a=node(9))).peak_bytes(microbatches(order=order))["a"]
+    _, most, _ = gone_back(calls)
+    beside = 16 * SAMPLES  # labels and losses, which are not estimated
+    assert 0.95 * estimate <= SET_BYTES + most <= estimate + beside  # the weights take as much as one set
 
 
 def resident_mib(pid: int) -> float:

@@ -40,6 +40,7 @@ radio         joules of the radios of nodes, from when messages pass them
 spending      money and carbon of nodes
 optimizer     what an optimizer keeps of each weight
 memory        bytes that a node holds at most
+gradient_sets  how many gradients of each weight a node holds until they are added up
 recompute     what an instance keeps that computes its activations again, in which blocks
 shards        which part of a node's samples a source draws from
 labels        where labels are needed, and whether they leave their node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from palmette.cost.gradient_sets import gradient_sets
 from palmette.cost.halves import halved_instances
 from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.order import delays, in_flight, microbatches
@@ -23,14 +24,16 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
     blocks and the activations of one block; instances of one node count one by one, since their calls may alternate,
     and of microbatches as many as are in flight (``order``). Where backward falls into halves, those whose second half
     waits keep their activations and as much again for gradients (``halves``).
-    Under ``step``, replicas on one node share all but their activations; otherwise each has weights of its own, and the
-    server holds the whole network too, and an outer optimizer two more numbers for each weight. A node where gradients
-    only meet holds no more than those of the whole network. Where exchanges leave something out of gradients, nodes
-    keep as much as these take; of differences, also the weights that a window began with.
+    Under ``step``, replicas on one node share all but their activations, and hold the gradients that wait to be added
+    (``gradient_sets``); otherwise each has weights of its own, and the server holds the whole network too, and an outer
+    optimizer two more numbers for each weight. A node where gradients only meet holds no more than those of the whole
+    network. Where exchanges leave something out of gradients, nodes keep as much as these take; of differences, also
+    the weights that a window began with.
     """
     runs: dict[str, list[Run]] = {}
     peaks: dict[str, float] = {}
-    halved, flying = halved_instances(phase, sizes), in_flight(phase)
+    together = _loses_together(phase, optimizer)
+    halved, flying = (frozenset[int](), {}) if together else (halved_instances(phase, sizes), in_flight(phase))
     delayed = delays(phase) if halved else []
     for group in microbatches(phase):
         kept = []
@@ -55,11 +58,28 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
         arriving = 2 + _left_out(phase, sizes)  # gradients that arrive, and their sums
         peaks[phase.meet] = arriving * sizes.trainable_bytes([(1, phase.depth)])
     copies = 1 + optimizer.state_copies + _left_out(phase, sizes)
+    waiting_bytes = _waiting_gradients(phase, sizes, optimizer, in_turns=bool(flying))
     for node, held in runs.items():
         own = _union(held) if phase.sync_kind.one_model else held
-        trained = copies * sizes.trainable_bytes(own)
+        trained = copies * sizes.trainable_bytes(own) + waiting_bytes.get(node, 0.0)
         peaks[node] = peaks.get(node, 0.0) + sizes.weight_bytes(own) + trained
     return peaks
+
+
+def _waiting_gradients(phase: Phase, sizes: Sizes, optimizer: OptimizerCost, *, in_turns: bool) -> dict[str, float]:
+    """Bytes of gradients that a node holds beside one of each weight, before they are added to that."""
+    if not phase.sync_kind.one_model:
+        return {}
+    accumulates = optimizer.accumulate > 1 and len(phase.nodes()) > 1
+    sets = gradient_sets(phase, in_turns=in_turns, accumulates=accumulates)
+    return {
+        node: sum((many - 1) * sizes.trainable_bytes([run]) for run, many in shared) for node, shared in sets.items()
+    }
+
+
+def _loses_together(phase: Phase, optimizer: OptimizerCost) -> bool:
+    """Whether no root goes back before all have gone forward, since they find the divisor of their loss together."""
+    return optimizer.divisor_varies and phase.sync_kind.one_model and phase.roots > 1
 
 
 def _left_out(phase: Phase, sizes: Sizes) -> bool:

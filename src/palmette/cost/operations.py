@@ -125,7 +125,8 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
     samples = samples_by_instance(phase)
     label_bytes = _label_bytes(phase)
     size_bytes = [0.0] * len(steps)
-    for number, step in enumerate(steps):
+    transfers = [(number, step) for number, step in enumerate(steps) if step.to is not None]  # others carry nothing
+    for number, step in transfers:
         match step.kind:
             case Kind.DATA:
                 assert step.source is not None
@@ -151,7 +152,7 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
             case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.BACKWARD_INPUT | Kind.BACKWARD_WEIGHTS) | (
                 Kind.UPDATE | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR
             ):
-                pass  # carries nothing
+                raise AssertionError(f"{step.kind} carries nothing")
             case _:
                 assert_never(step.kind)
     return Iteration(steps, samples, size_bytes)

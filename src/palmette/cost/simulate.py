@@ -255,8 +255,8 @@ class PhaseSimulator:
 
     def _durations(self, phase: Phase, made: Iteration, latencies_s: list[float]) -> list[float]:
         """What the clock takes as seconds of each operation: of a call how long it lasts, of a transfer its latency."""
-        for number, step in enumerate(made.steps):
-            if step.kind in SAMPLES and not made.size_bytes[number]:
+        for number, size in enumerate(made.size_bytes):
+            if not size and made.steps[number].kind in SAMPLES:
                 latencies_s[number] = 0.0  # nothing is sent
         for number, call_s in self.call_seconds(phase, made).items():
             latencies_s[number] = call_s

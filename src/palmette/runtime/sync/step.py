@@ -39,7 +39,7 @@ from palmette.runtime.sync.base import (
 from palmette.runtime.sync.dilation import DilationControl
 from palmette.runtime.sync.norm_exchange import NORM_BYTES, NORM_MESSAGES, NormExchange, arrived_number
 from palmette.runtime.sync.update_schedule import UPDATE, UpdateSchedule
-from palmette.runtime.worker.accumulation import AccumulatingCompute
+from palmette.runtime.worker.accumulation import AccumulatingCompute, SummingCompute
 from palmette.runtime.worker.actions import SyncActions, TrainingActions
 from palmette.runtime.worker.commands import Execute, GetState, IterationDone, StateReply
 from palmette.runtime.worker.compute import Compute
@@ -94,7 +94,7 @@ class StepWorkerSide:
     def _prepared(self, program: Program) -> tuple[Compute, GradientCoding]:
         """The node's weights, as it begins with them, and how their gradients travel."""
         setup = self._setup
-        kind = AccumulatingCompute if len(setup.programs) > UPDATE else Compute
+        kind = AccumulatingCompute if len(setup.programs) > UPDATE else SummingCompute
         made = compute_for(kind, setup, program.phase, setup.layers, setup.options)
         made.load_optimizer_state(initial_optimizer_state(setup))
         coding = GradientCoding(program.phase, setup.node, made)

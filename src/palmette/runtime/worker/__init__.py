@@ -19,7 +19,7 @@ layer_pieces      tensors of layers that are taken piece by piece
 saved_forward     what instances keep from forward to backward
 weight_half       a backward pass in two halves, of which the second waits
 recompute         blocks of layers that are computed again before their backward
-accumulation      gradients that accumulate on a node until they are exchanged
+accumulation      gradients that are added up on a node until they are taken or exchanged
 gradient_coding   gradients of replicas on the wire, with error feedback
 divisors          the divisor of a batch's loss, where several roots find it together
 optimizers        accumulates gradients, clips them and updates weights

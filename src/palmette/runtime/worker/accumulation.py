@@ -1,9 +1,15 @@
-"""Computes with gradients that accumulate on the node until they are exchanged, after several iterations."""
+"""Computes with gradients that are added up on the node: in an iteration, or until they are exchanged after several."""
 
 from __future__ import annotations
 
 from palmette.runtime.worker.compute import Compute
-from palmette.runtime.worker.gradients import AccumulatingGradients
+from palmette.runtime.worker.gradients import AccumulatingGradients, SummedGradients
+
+
+class SummingCompute(Compute):
+    """Adds the gradients of instances that share their weights up as they come."""
+
+    _store = SummedGradients
 
 
 class AccumulatingCompute(Compute):

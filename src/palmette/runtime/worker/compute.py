@@ -87,7 +87,8 @@ class Compute:
         self._recomputed: dict[int, RecomputedPass] = {}
         self._bucketed: dict[int, BucketedPass] = {}
         self._waiting: dict[int, WeightHalf] = {}
-        self.gradients = self._store(self._own, self._trained, self.device)
+        held = {k: self._held_in(phase.instances[k].layers) for k in self._own}
+        self.gradients = self._store(held, self._trained, self.device)
         self._optimizers = {k: self._optimizer(k, options.span.first) for k in self._own}
         self._shared = shared_norm_layers(phase)
         self.asks: dict[int, AskTotals] = {}

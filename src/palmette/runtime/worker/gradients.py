@@ -1,11 +1,13 @@
 """Gradients of weights, kept per instance and layer from backward to update.
 
-They are summed in the plan's order where replicas meet, so that the result does not depend on timing.
+They are summed in the plan's order where replicas meet, so that the result does not depend on timing. Where instances
+share their weights they are added up as they come: what is kept is one sum, and those that came before their turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +16,13 @@ from torch import Tensor, nn
 class GradientStore:
     """The gradients that some instances of a node have, by instance and layer: one for each trained weight.
 
-    ``own`` are the instances, ``trained`` the weights of each layer.
+    ``held`` are the layers of each instance, in the plan's order; ``trained`` the weights of each layer.
     """
 
-    def __init__(self, own: Sequence[int], trained: Mapping[int, Sequence[nn.Parameter]], device: torch.device) -> None:
-        self._own, self._trained, self._device = own, trained, device
+    def __init__(
+        self, held: Mapping[int, Collection[int]], trained: Mapping[int, Sequence[nn.Parameter]], device: torch.device
+    ) -> None:
+        self._own, self._trained, self._device = list(held), trained, device
         self._kept: dict[tuple[int, int], list[Tensor]] = {}
 
     def of(self, k: int, number: int) -> list[Tensor]:
@@ -67,6 +71,52 @@ class GradientStore:
                 parts[:] = [part * factor for part in parts]
 
 
+class SummedGradients(GradientStore):
+    """Adds the gradients of a layer up as they come, in the order of its instances, until ``take_sum``.
+
+    A sum is kept as the gradients of the last instance in it. Gradients that come before those of an earlier instance
+    wait for them, so that the sum is the same to the last bit whatever comes first. What is kept of a layer that
+    several hold is a copy: others may have what autograd returned, and a copy can be added to in place.
+    """
+
+    def __init__(
+        self, held: Mapping[int, Collection[int]], trained: Mapping[int, Sequence[nn.Parameter]], device: torch.device
+    ) -> None:
+        super().__init__(held, trained, device)
+        self._holders = {number: [k for k, numbers in held.items() if number in numbers] for number in trained}
+        self._added: dict[int, int] = {}
+        self._lock = threading.Lock()  # a node may make several calls at once
+
+    def put_own(self, k: int, gradients: Mapping[int, list[Tensor]]) -> None:
+        """Add the gradients of an instance's backward pass to the sums of its layers, or keep them for their turn."""
+        with self._lock:
+            for number, own in gradients.items():
+                if len(self._holders[number]) == 1:
+                    self._kept[k, number] = own
+                else:
+                    self._add(k, number, own)
+
+    def _add(self, k: int, number: int, own: Sequence[Tensor]) -> None:
+        """Add gradients, and those that waited for them; a sum of two is the same whichever is added to the other."""
+        holders, many = self._holders[number], self._added.get(number, 0)
+        assert k not in holders[:many], "the sum of the last iteration has been taken"
+        if holders[many] != k:
+            self._kept[k, number] = [part.clone() for part in own]
+            return
+        kept = self._kept.pop((holders[many - 1 if many else 1], number), None)
+        total = [part.clone() for part in own] if kept is None else _add_to(kept, own)
+        many += 1 if many or kept is None else 2
+        while many < len(holders) and (waiting := self._kept.pop((holders[many], number), None)) is not None:
+            total, many = _add_to(total, waiting), many + 1
+        self._kept[holders[many - 1], number], self._added[number] = total, many
+
+    def take_sum(self, number: int) -> Tensor:
+        """The sum of a layer's gradients in one flat tensor; clears it."""
+        with self._lock:
+            self._added.pop(number, None)
+            return super().take_sum(number)
+
+
 class AccumulatingGradients(GradientStore):
     """Adds gradients to those of earlier iterations that no update has taken yet."""
 
@@ -85,6 +135,13 @@ def gradients_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor], wanted:
         ends, starts = zip(*pairs, strict=True)
         found = torch.autograd.grad(ends, wanted, starts, allow_unused=True)
     return [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
+
+
+def _add_to(total: list[Tensor], parts: Sequence[Tensor]) -> list[Tensor]:
+    """Add tensors to others in place."""
+    for each, part in zip(total, parts, strict=True):
+        each.add_(part)
+    return total
 
 
 def summed(parts: Sequence[Tensor]) -> Tensor:
