@@ -16,6 +16,7 @@ from palmette.plan.core.delivery import with_delivery
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.exchange_bound import ExchangeBound
 from palmette.plan.hybrid.paths import SamplePath, SearchState, instance_tree, simplified
+from palmette.plan.hybrid.pricing import Objective
 from palmette.plan.hybrid.problem import make_problem
 from palmette.plan.hybrid.quick_bound import QuickBound
 from palmette.plan.hybrid.small_space import groups_of, path_sets
@@ -80,6 +81,20 @@ def test_no_bound_is_above_a_price(seed: int) -> None:
                 assert quick.least(state, least_s).time_s <= cost.time_s * (1 + 1e-9)
             assert quick.longest(state).value("power") <= value("power", *cost) * (1 + 1e-9)
             assert all(least[goal] <= value(goal, *cost) * (1 + 1e-9) for goal in GOALS)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 130])
+def test_a_set_of_paths_is_bounded_wherever_its_gradients_meet(seed: int) -> None:
+    """The rule's place is not the best for every goal: far away, an exchange is slow and draws little power."""
+    task = random_task(seed)
+    problem = make_problem(task)
+    quick, exchange = QuickBound(problem), ExchangeBound(problem)
+    goals = [Objective({goal: 1.0}) for goal in GOALS]
+    for parts in some_lists(task, seed, 60):
+        state = as_state(parts[::-1], None)
+        least = quick.values_anywhere(state, goals, exchange.least_anywhere_s(state))
+        for _, cost in spent(task, parts):
+            assert all(bound <= value(goal, *cost) * (1 + 1e-9) for goal, bound in zip(GOALS, least, strict=True))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,7 +10,8 @@ Whatever the microbatches: in each of them a path's calls take at least as long 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from palmette.cost.routes import Route
@@ -18,6 +19,7 @@ from palmette.plan.hybrid.paths import SamplePath, SearchState
 from palmette.plan.hybrid.problem import HybridProblem
 
 _Place = tuple[str | None, str]  # where gradients meet, or, where nothing is said, near which root they do
+_Held = dict[int, tuple[str, ...]]  # the nodes of each layer that several hold: of those as near, the first counts
 
 
 class _Chain(NamedTuple):
@@ -42,18 +44,35 @@ class ExchangeBound:
 
     def least_s(self, state: SearchState) -> float:
         """Seconds at least, with gradients meeting where the state says, by the rule near the first path's root."""
-        return self._least_s(state.paths, [(state.meet, state.paths[0].runs[-1][0])])
+        chains = [self._chain(path) for path in state.paths]
+        place = (state.meet, state.paths[0].runs[-1][0])
+        return self._least_s(chains, [(self._shared(chains), place)])
 
     def least_anywhere_s(self, state: SearchState) -> float:
         """Seconds at least, wherever gradients meet and in whatever order the paths are."""
-        roots = {path.runs[-1][0]: None for path in state.paths}
-        stated = [(node, node) for node in self._problem.meeting_nodes]
-        return self._least_s(state.paths, [*stated, *[(None, root) for root in roots]])
+        chains = [self._chain(path) for path in state.paths]
+        held = self._shared(chains)
+        stated = [(held, (node, node)) for node in self._problem.meeting_nodes]
+        return self._least_s(chains, [*stated, *self._ruled(held, chains, [path.runs[-1][0] for path in state.paths])])
 
-    def _least_s(self, paths: tuple[SamplePath, ...], places: Iterable[_Place]) -> float:
-        chains = [self._chain(path) for path in paths]
-        whole_s = max(chain.whole_s for chain in chains)
-        held = self._replicated(chains) if self._exchanges else {}
+    def _ruled(self, held: _Held, chains: list[_Chain], roots: list[str]) -> Iterator[tuple[_Held, _Place]]:
+        """The rule near each root; where nodes are as near, also for each order of the paths, which decides then."""
+        if not any(self._tied(nodes, root) for nodes in held.values() for root in roots):
+            yield from ((held, (None, root)) for root in dict.fromkeys(roots))
+            return
+        for order in itertools.permutations(range(len(chains))):
+            yield self._shared([chains[k] for k in order]), (None, roots[order[0]])
+
+    def _tied(self, nodes: tuple[str, ...], root: str) -> bool:
+        return len({self._prices.routes.hops(node, root) for node in nodes}) < len(nodes)
+
+    def _shared(self, chains: list[_Chain]) -> _Held:
+        return self._replicated(chains) if self._exchanges else {}
+
+    def _least_s(self, chains: list[_Chain], ways: Iterable[tuple[_Held, _Place]]) -> float:
+        """The least of some ways to share layers and to meet."""
+        ways, whole_s = list(ways), max(chain.whole_s for chain in chains)
+        held = ways[0][0]
         if not held:
             return whole_s
         returned: dict[tuple[str, int], float] = {}
@@ -61,11 +80,9 @@ class ExchangeBound:
             for layer in held:
                 node, seconds = chain.returned[layer]
                 returned[node, layer] = max(returned.get((node, layer), 0.0), seconds)
-        return max(whole_s, min(self._exchanged_s(held, returned, place) for place in places))
+        return max(whole_s, min(self._exchanged_s(each, returned, place) for each, place in ways))
 
-    def _exchanged_s(
-        self, held: dict[int, tuple[str, ...]], returned: dict[tuple[str, int], float], place: _Place
-    ) -> float:
+    def _exchanged_s(self, held: _Held, returned: dict[tuple[str, int], float], place: _Place) -> float:
         """When the last averages have arrived."""
         (meet, root), hops = place, self._prices.routes.hops
         messages: dict[tuple[str, str], tuple[float, float]] = {}  # from when on, and bytes
@@ -81,7 +98,7 @@ class ExchangeBound:
         ]
         return max(both, default=0.0)
 
-    def _replicated(self, chains: list[_Chain]) -> dict[int, tuple[str, ...]]:
+    def _replicated(self, chains: list[_Chain]) -> _Held:
         """The nodes of each layer that several hold and whose gradients meet."""
         holders: list[dict[str, None]] = [{} for _ in range(self._depth)]
         for chain in chains:

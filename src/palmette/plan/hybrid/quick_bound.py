@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from palmette.cost.routes import Route
@@ -31,6 +31,8 @@ from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import is_monotone
 
 _REMEMBERED = 4096
+Holdings = dict[tuple[str, int, int], None]
+"""The runs of layers that nodes hold: a node, the layer before the first, and the last."""
 
 
 def effort(state: SearchState) -> int:
@@ -52,6 +54,15 @@ class _ResourceUse(NamedTuple):
     """All of these ways, one after the other."""
     sending_j: float
     """In the mean over all epochs."""
+
+
+class _AlongPaths(NamedTuple):
+    """What paths ask of nodes, and of pairs of nodes in bits: in every epoch, and in the first beside that."""
+
+    computing_s: dict[str, float]
+    carried: dict[tuple[str, str], float]
+    first: dict[tuple[str, str], float]
+    held: Holdings
 
 
 def _sum_over(hosts: list[str], load: _ResourceUse, time_s: float, rates: dict[str, NodeRates]) -> float:
@@ -91,6 +102,7 @@ class QuickBound:
         self._plain_gradient_bits = [0.0, *(8 * each for each in sizes.gradient_bytes[1:])]
         self._sample_bits, self._kept, self._epochs = problem.sample_bits, problem.kept, problem.epochs
         self._waits_for_samples = problem.resend
+        self._meeting_nodes = list(dict.fromkeys([*problem.cpu_shares, *problem.meeting_nodes]))
         self._accumulate = prices.optimizer.accumulate
         bits = [8 * sizes.exchanged_bytes([(k, k)]) for k in range(1, problem.depth + 1)]
         self._weight_bits = [each / self._accumulate for each in bits]
@@ -103,7 +115,9 @@ class QuickBound:
 
     def least(self, state: SearchState, iteration_s: float = 0.0) -> Cost:
         """Seconds and joules that an iteration takes at least, or nearly so; known to take ``iteration_s`` or more."""
-        load = self._load(state)
+        return self._least(self._load(state), state, iteration_s)
+
+    def _least(self, load: _ResourceUse, state: SearchState, iteration_s: float) -> Cost:
         chain_s = max(iteration_s, *map(self._alone_s, state.paths))
         return self._cost(load, state, max(chain_s, self._first_s(load)), max(chain_s, self._later_s(load)))
 
@@ -114,7 +128,9 @@ class QuickBound:
 
     def longest(self, state: SearchState) -> Cost:
         """Seconds and joules of an iteration that does one thing after the other."""
-        load = self._load(state)
+        return self._longest(self._load(state), state)
+
+    def _longest(self, load: _ResourceUse, state: SearchState) -> Cost:
         longest_s = load.exchanging_s + sum(self._alone_s(path) + self._beside_s(path) for path in state.paths)
         return self._cost(load, state, longest_s, longest_s)
 
@@ -136,6 +152,32 @@ class QuickBound:
         """The best value that a state can have for each of some objectives of one quantity."""
         least, longest = self.least(state, iteration_s), self.longest(state)
         return [each.value(longest if _is_power(each) else least) for each in objectives]
+
+    def values_anywhere(
+        self, state: SearchState, objectives: Iterable[Objective], iteration_s: float = 0.0
+    ) -> list[float]:
+        """The same, wherever gradients meet: as if nothing were exchanged, or all of it with the farthest node."""
+        paths = self._along_paths(state)
+        (links, every_j), (first_links, first_j) = self._over_links(paths.carried), self._over_links(paths.first)
+        farthest_s = self._farthest_s(paths.held)
+        load = _ResourceUse(paths.computing_s, links, first_links, 0.0, farthest_s, every_j + first_j / self._epochs)
+        least, longest = self._least(load, state, iteration_s), self._longest(load, state)
+        return [each.value(longest if _is_power(each) else least) for each in objectives]
+
+    def _farthest_s(self, held: Holdings) -> float:
+        """All gradients of replicated layers to the node that is farthest from each that sends them, and back."""
+        total_s = 0.0
+        for nodes, bits in self._replicated(held):
+            for node in nodes:
+                total_s += max(self._there_and_back_s(node, place, bits) for place in self._meeting_nodes)
+        return total_s
+
+    def _there_and_back_s(self, node: str, place: str, bits: float) -> float:
+        """Seconds of gradients to where they meet, and of their average back, whatever they accumulate over."""
+        if node == place or self._prices.routes.between(node, place) is None:
+            return 0.0
+        both = (self._route(node, place), self._route(place, node))
+        return sum(route.transfer_s(self._accumulate * bits / 8) for route in both)
 
     def _cost(self, load: _ResourceUse, state: SearchState, first_s: float, later_s: float) -> Cost:
         time_s = (first_s + (self._epochs - 1) * later_s) / self._epochs
@@ -174,11 +216,12 @@ class QuickBound:
             known = self._known[state] = self._sum_up(state)
         return known
 
-    def _sum_up(self, state: SearchState) -> _ResourceUse:
+    def _along_paths(self, state: SearchState) -> _AlongPaths:
+        """What the paths of a state ask of nodes and links."""
         computing_s: dict[str, float] = {}
-        carried: dict[tuple[str, str], float] = {}  # bits from node to node in every epoch
-        first: dict[tuple[str, str], float] = {}  # and in the first, beside these
-        held: dict[tuple[str, int, int], None] = {}
+        carried: dict[tuple[str, str], float] = {}
+        first: dict[tuple[str, str], float] = {}
+        held: Holdings = {}
         for path in state.paths:
             at, before, samples = path.source, 0, path.samples
             for node, last in path.runs:
@@ -195,12 +238,15 @@ class QuickBound:
                 computing_s[node] = computing_s.get(node, 0.0) + samples * (sums[last] - sums[before])
                 held[node, before, last] = None
                 at, before = node, last
+        return _AlongPaths(computing_s, carried, first, held)
+
+    def _sum_up(self, state: SearchState) -> _ResourceUse:
+        computing_s, carried, first, held = self._along_paths(state)
         exchange_s = exchanging_s = 0.0
         for (node, place), bits in self._messages(state, held).items():
             carried[node, place] = carried.get((node, place), 0.0) + bits
             carried[place, node] = carried.get((place, node), 0.0) + bits
-            both = (self._route(node, place), self._route(place, node))
-            whole_s = sum(route.transfer_s(self._accumulate * bits / 8) for route in both)
+            whole_s = self._there_and_back_s(node, place, bits)
             exchange_s = max(exchange_s, whole_s / self._accumulate)
             exchanging_s += whole_s
         (links, every_j), (first_links, first_j) = self._over_links(carried), self._over_links(first)
@@ -218,19 +264,24 @@ class QuickBound:
                 links[resource] = links.get(resource, 0.0) + bits
         return links, sending_j
 
-    def _messages(self, state: SearchState, held: dict[tuple[str, int, int], None]) -> dict[tuple[str, str], float]:
-        """Bits of the gradients of replicated layers that each node sends to where they meet, and gets back."""
-        hops, home = self._prices.routes.hops, state.paths[0].runs[-1][0]
-        messages: dict[tuple[str, str], float] = {}
+    def _replicated(self, held: Holdings) -> Iterator[tuple[dict[str, None], float]]:
+        """Layers that the same several nodes hold: these, and the bits of their gradients."""
         cuts = sorted({cut for _, before, last in held for cut in (before, last)})
-        for first, end in itertools.pairwise(cuts):  # layers that the same nodes hold
+        for first, end in itertools.pairwise(cuts):
             nodes = dict.fromkeys(node for node, before, last in held if before <= first and end <= last)
             bits = sum(self._weight_bits[first:end])
             if len(nodes) > 1 and bits:
-                place = state.meet or min(nodes, key=lambda node: hops(node, home))
-                for node in nodes:
-                    if node != place:
-                        messages[node, place] = messages.get((node, place), 0.0) + bits
+                yield nodes, bits
+
+    def _messages(self, state: SearchState, held: Holdings) -> dict[tuple[str, str], float]:
+        """Bits of the gradients of replicated layers that each node sends to where they meet, and gets back."""
+        hops, home = self._prices.routes.hops, state.paths[0].runs[-1][0]
+        messages: dict[tuple[str, str], float] = {}
+        for nodes, bits in self._replicated(held):
+            place = state.meet or min(nodes, key=lambda node: hops(node, home))
+            for node in nodes:
+                if node != place:
+                    messages[node, place] = messages.get((node, place), 0.0) + bits
         return messages
 
     def _route(self, a: str, b: str) -> Route:

@@ -37,7 +37,7 @@ class SmallSearch:
             if not budget.left():
                 return
             state = SearchState(paths)
-            if self._may_be_better(state, self._exchange_bound.least_anywhere_s(state)):
+            if self._may_be_better_anywhere(state):
                 ranked.append((len(paths), self._likely(state), paths))
         for *_, paths in sorted(ranked):
             for group in groups_of(paths, self._problem):
@@ -68,6 +68,13 @@ class SmallSearch:
         """Whether a bound of a state that takes so long or longer is below what is known, for any goal."""
         self._pricer.spent += effort(state)
         least = self._quick_bound.values(state, self._goals, iteration_s)
+        return any(each < known * _BETTER for each, known in zip(least, self._best, strict=True))
+
+    def _may_be_better_anywhere(self, state: SearchState) -> bool:
+        """The same for all states of a set of paths, wherever gradients meet and whichever path comes first."""
+        self._pricer.spent += effort(state)
+        least_s = self._exchange_bound.least_anywhere_s(state)
+        least = self._quick_bound.values_anywhere(state, self._goals, least_s)
         return any(each < known * _BETTER for each, known in zip(least, self._best, strict=True))
 
     def _likely(self, state: SearchState) -> float:

@@ -37,7 +37,7 @@ from palmette.spec.plan import Phase
 EFFORT, EFFORT_PER_NODE, EFFORT_PER_SOURCE, MOST_EFFORT = 30_000, 8_000, 10_000, 450_000
 """What a search may spend, in operations played on the event clock: more for each node and each source, up to what a
 user would wait for."""
-SMALL_EFFORT = 300_000
+SMALL_EFFORT = 400_000
 """What looking at all plans of a small problem may take beside that."""
 PIPELINE_EFFORT = 200_000
 SIDE_BY_SIDE_EFFORT = 80_000
