@@ -233,7 +233,7 @@ def run(
         track=tuple(track or ()),
         meter=tuple(meter or ()),
         trace=trace,
-        patience_s=parsing.parse_patience(patience),
+        patience_s=parsing.parse_seconds("patience", patience),
         options=training_options(
             requested_recipe(known.model, recipe),
             optimizer=optimizer,

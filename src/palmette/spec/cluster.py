@@ -263,8 +263,9 @@ def _as_person_writes(value: Any) -> Any:
     if isinstance(value, Document):
         keys = {field: (key, dimension) for key, (field, dimension) in value.written.items()}
         text = {}
-        for field, content in value:
-            if content == type(value).model_fields[field].default:
+        for field, description in type(value).model_fields.items():
+            content = getattr(value, field)
+            if content == description.default:
                 continue
             if field in keys:
                 key, dimension = keys[field]
