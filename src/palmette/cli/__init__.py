@@ -7,6 +7,7 @@
     signals     what Ctrl-C does while something trains
     show        results as people see them
     run_places  where runs without a terminal are
+    run_session a prepared run, executed and shown
     detach      palmette run --detach
     mirror      files of a run at a hub, copied as they grow
     init        palmette init
