@@ -127,6 +127,13 @@ def test_what_is_measured_replaces_all_that_a_link_was_thought_to_do(tmp_path: P
     assert (found.rates_bps, found.mean_latency_s) == ((2e6, 3e6), 0.1)
 
 
+def test_a_steady_cluster_has_the_means_of_its_traces(tmp_path: Path) -> None:
+    cluster = pt.load_cluster(written(tmp_path))
+    steady = cluster.steady()
+    assert not steady.varies
+    assert steady.links[0].rates_bps == cluster.links[0].rates_bps
+
+
 def test_how_long_a_link_stays_beyond_a_rate() -> None:
     assert trace().periods(0.0, 4.0, above=True) == (pytest.approx(3 / 5), pytest.approx(1.5))
     assert trace().periods(9.0, 2.0, above=False) == (pytest.approx(2 / 5), pytest.approx(2.0))
