@@ -114,7 +114,7 @@ def resume(
     """
     refuse_owned(folder)
     written = read(folder / "run.json")
-    plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
+    plan = validated(Plan, written.get("plan"), f"{folder / 'run.json'}: plan")
     found = checkpoint.last(folder / "checkpoints")
     profile, cluster = inputs_of(plan, None, None)
     refuse_unrunnable(plan, evaluator(profile, cluster))
