@@ -298,6 +298,20 @@ def test_check_tells_every_fault_of_every_file(world: World) -> None:
     assert any("did you mean input_bytes?" in line for line in lines)
 
 
+def test_check_reads_the_trace_of_a_link(world: World) -> None:
+    world.write("lte.csv", "time_s,down_bps\n0,5e6\n1,0\n")
+    traced = (
+        "nodes: {phone: {tier: device}, edge: {tier: edge}}\nlinks: [{between: [phone, edge], bandwidth_trace: FILE}]"
+    )
+    good, bad = (world.write(f"{name}.yaml", traced.replace("FILE", f"{name}.csv")) for name in ("lte", "none"))
+    inline = "".join(f"\n  {line}" for line in traced.replace("FILE", "lte.csv").splitlines())
+    training = world.write("training.yaml", f"model: lenet5\ncluster:{inline}\n")
+    assert world.palmette("check", good, training).code == 0
+    assert world.refused("check", bad) == [
+        f"{world.folder / 'none.csv'}: the file: cannot be read: No such file or directory"
+    ]
+
+
 def test_check_knows_the_formats(world: World) -> None:
     file = world.write("odd.json", '{"format": "palmette.plan/2"}')
     (line,) = world.refused("check", file)

@@ -116,7 +116,10 @@ def test_what_cannot_be_profiled_is_one_line(
 
 def test_every_node_that_nobody_knows_is_a_line(world: World) -> None:
     lines = world.refused("profile", "lenet5", "--cluster", world.cluster)
-    assert [line.split(":")[0] for line in lines] == ["nodes.phone", "nodes.server"]
+    assert [line.split(": ")[:2] for line in lines] == [
+        [str(world.cluster), "nodes.phone"],
+        [str(world.cluster), "nodes.server"],
+    ]
     assert all("give it hardware: … or host: local, or measure it with --on" in line for line in lines)
 
 

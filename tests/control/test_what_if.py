@@ -8,6 +8,8 @@ import palmette as pt
 from palmette.control.what_if import AS_IT_IS
 from palmette.errors import InputError, PalmetteError
 from palmette.spec.estimate import Estimate
+from palmette.spec.link import Link
+from palmette.spec.link_trace import BandwidthTrace
 from palmette.spec.plan import Plan
 from tests.plan.problems import link, node, profile, three_tiers
 
@@ -26,6 +28,17 @@ def test_a_link_is_priced_kept_and_planned_again(split: Plan) -> None:
     by_hand = pt.plan("upload", profile=profile(4), cluster=changed, batch=16, epochs=3)
     assert isinstance(faster.planned, Plan)
     assert (faster.planned.phases, faster.planned.estimate) == (by_hand.phases, by_hand.estimate)
+
+
+def test_a_link_that_varies_may_have_a_bandwidth_there_and_another_back(split: Plan) -> None:
+    trace = BandwidthTrace(time_s=(0.0, 1.0), down_bps=(8e6, 0.0))
+    varying = Link(between=("phone", "server"), bandwidth_trace=trace)
+    cluster = three_tiers().model_copy(update={"links": (varying, link("server", "cloud", 4.0))})
+    *_, there_and_back = pt.what_if(split, cluster=cluster, links={"server-phone": "2 Mbit/s, 1 Mbit/s"})
+    either = Link(between=("phone", "server"), up_bps=1e6, down_bps=2e6)
+    changed = three_tiers().model_copy(update={"links": (either, link("server", "cloud", 4.0))})
+    assert there_and_back.name == "server-phone at 2 Mbit/s, back at 1 Mbit/s"
+    assert there_and_back.kept == pt.estimate(split, cluster=changed, epochs=3)
 
 
 def test_changes_are_tried_alone_and_together(split: Plan) -> None:

@@ -10,6 +10,10 @@ from pathlib import Path
 from palmette.report.build import build_report
 from palmette.report.entry import read_entries
 from palmette.report.page import embed_json, render_page
+from palmette.report.plan_view import cluster_view
+from palmette.spec.link import Link
+from palmette.spec.link_trace import BandwidthTrace
+from tests.plan.problems import three_tiers
 from tests.report.folders import plan_file, run_folder, tree
 
 NASTY = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a&b\"'`${1}")
@@ -72,3 +76,14 @@ def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
 def test_a_long_run_with_many_nodes_stays_small(tmp_path: Path) -> None:
     text = build_report(read_entries([run_folder(tmp_path / "run", tree(), iterations=2000)]), with_rivals=False)
     assert len(text.encode()) < 3_000_000
+
+
+def test_a_link_has_what_plans_count_on_in_either_direction() -> None:
+    trace = BandwidthTrace(time_s=(0.0, 1.0), down_bps=(8e6, 4e6), up_bps=(2e6, 0.0))
+    varying = Link(between=("phone", "server"), bandwidth_trace=trace)
+    lossy = Link(between=("server", "cloud"), bandwidth_bps=1e9, latency_s=0.01, loss_share=0.01)
+    found = cluster_view(three_tiers().model_copy(update={"links": (varying, lossy)}))["links"]
+    assert [(each["up_bps"], each["down_bps"], each["varies"]) for each in found] == [
+        (1e6, 6e6, True),
+        (*lossy.rates_bps, False),
+    ]

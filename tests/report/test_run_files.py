@@ -42,6 +42,7 @@ def test_metrics_of_both_kinds(tmp_path: Path) -> None:
     ("change", "told"),
     [
         ({"op": "rest"}, "op: rest: expected one of"),
+        ({"op": {}}, "op: {}: expected a name"),
         ({"end_s": -1.0}, "end_s: -1.0: expected at least start_s"),
         ({"start_s": "now"}, "start_s: now: expected a finite number"),
         ({"start_s": True}, "start_s: True: expected a finite number"),

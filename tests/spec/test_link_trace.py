@@ -11,6 +11,7 @@ import palmette as pt
 from palmette.errors import InputError
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
+from palmette.spec.link import Link
 from palmette.spec.link_csv import read_trace
 from palmette.spec.link_trace import BandwidthTrace
 
@@ -57,6 +58,7 @@ def test_one_direction_counts_for_both_where_there_is_no_other(tmp_path: Path) -
         ("", "line 1"),
         ("seconds,down\n0,1\n", "line 1"),
         ("time_s,down_bps\n0,1\n1,fast\n", "line 3"),
+        ("time_s,down_bps\n0,1\n1e-9,5\n", "time_s: rows of 1e-09 s"),
         ("time_s,down_bps\n0,1\n1\n", "line 3"),
         ("time_s,down_bps\n0,5\n0,6\n", "line 3: 0,6: expected time_s more than 0"),
         ("time_s,down_bps\n0,5\n2,6\n1,6\n", "line 4: 1,6: expected time_s more than 2"),
@@ -111,6 +113,25 @@ def test_changes_go_on_after_the_end() -> None:
         (6.0, (0.0, 4.0)),
     ]
     assert [trace().at(moment)[1] for moment in (0.0, 0.99, 1.0, 4.9, 5.0, 11.5)] == [8.0, 8.0, 2.0, 4.0, 8.0, 2.0]
+
+
+def test_changes_go_on_however_late_it_is() -> None:
+    trace = BandwidthTrace(time_s=(0.0, 1.0), down_bps=(5.0, 7.0))
+    assert next(trace.changes(2e17))[0] == 1.0
+
+
+def test_what_is_measured_replaces_all_that_a_link_was_thought_to_do(tmp_path: Path) -> None:
+    (link,) = pt.load_cluster(written(tmp_path)).links
+    found = link.measured(2e6, 3e6, 0.1)
+    assert Link.model_validate(found.model_dump()) == found
+    assert (found.rates_bps, found.mean_latency_s) == ((2e6, 3e6), 0.1)
+
+
+def test_a_steady_cluster_has_the_means_of_its_traces(tmp_path: Path) -> None:
+    cluster = pt.load_cluster(written(tmp_path))
+    steady = cluster.steady()
+    assert not steady.varies
+    assert steady.links[0].rates_bps == cluster.links[0].rates_bps
 
 
 def test_how_long_a_link_stays_beyond_a_rate() -> None:

@@ -28,7 +28,8 @@ def what_if(
 
     Args:
         plan: what to start from.
-        links: other bandwidths, such as ``{"phone-server": "50 Mbit/s"}``.
+        links: other bandwidths, such as ``{"phone-server": "50 Mbit/s"}``; two with a comma are those from the first
+            named to the second, and back.
         without: nodes to leave out.
         epochs: another number of epochs.
         profile: instead of the one in the plan.

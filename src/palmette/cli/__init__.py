@@ -1,45 +1,46 @@
 """The command line: the only place that prints. A file is named after its command.
 
-    app         the commands put together
-    options     options that several commands take
-    parsing     their values as people type them
-    passphrase  asked for, or read from a file
-    signals     what Ctrl-C does while something trains
-    show        results as people see them
-    run_places  where runs without a terminal are
-    detach      palmette run --detach
-    mirror      files of a run at a hub, copied as they grow
-    init        palmette init
-    up          palmette up
-    profile     palmette profile
-    pretrain    palmette pretrain
-    estimate    palmette estimate
-    program     palmette program
-    run         palmette run
-    hub         palmette hub
-    worker      palmette worker
-    ls          palmette ls
-    logs        palmette logs
-    stop        palmette stop
-    fetch       palmette fetch
-    prune       palmette prune
-    compare     palmette compare
-    what_if     palmette what-if
-    report      palmette report
-    watch       palmette watch
-    strategies  palmette strategies
-    hardware    palmette hardware
-    pilot       palmette pilot
-    learn       palmette learn
-    check       palmette check
-    doctor      palmette doctor
-    plan        palmette plan STRATEGY, created from the strategies' options
-    reproduce   palmette reproduce PAPER
-    keys        palmette keys
-    curves      palmette curves
-    predict     palmette predict
-    cluster     palmette cluster
-    power       palmette power
+    app          the commands put together
+    options      options that several commands take
+    parsing      their values as people type them
+    passphrase   asked for, or read from a file
+    signals      what Ctrl-C does while something trains
+    show         results as people see them
+    run_places   where runs without a terminal are
+    run_session  a prepared run, executed and shown
+    detach       palmette run --detach
+    mirror       files of a run at a hub, copied as they grow
+    init         palmette init
+    up           palmette up
+    profile      palmette profile
+    pretrain     palmette pretrain
+    estimate     palmette estimate
+    program      palmette program
+    run          palmette run
+    hub          palmette hub
+    worker       palmette worker
+    ls           palmette ls
+    logs         palmette logs
+    stop         palmette stop
+    fetch        palmette fetch
+    prune        palmette prune
+    compare      palmette compare
+    what_if      palmette what-if
+    report       palmette report
+    watch        palmette watch
+    strategies   palmette strategies
+    hardware     palmette hardware
+    pilot        palmette pilot
+    learn        palmette learn
+    check        palmette check
+    doctor       palmette doctor
+    plan         palmette plan STRATEGY, created from the strategies' options
+    reproduce    palmette reproduce PAPER
+    keys         palmette keys
+    curves       palmette curves
+    predict      palmette predict
+    cluster      palmette cluster
+    power        palmette power
 
 ``main`` turns every error into one line per fault on stderr and an exit code; there is no traceback unless
 PALMETTE_DEBUG is set.

@@ -38,10 +38,10 @@ def summarize(path: Path) -> str:
     Raises:
         InputError: it cannot be read, is of no known kind, or has faults; holds all of them.
     """
+    from palmette.control.up.inputs import read_inputs
     from palmette.spec.cluster import Cluster
     from palmette.spec.curves import load_curves
     from palmette.spec.files import read, validated
-    from palmette.spec.training import TrainingFile
     from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
     if path.suffix == ".jsonl":
@@ -49,11 +49,10 @@ def summarize(path: Path) -> str:
         return f"{_count(curves.curves, 'learning curve')} of {curves.model} on {curves.data}"
     data = read(path)
     if "format" not in data and "cluster" in data:
-        training = validated(TrainingFile, data, str(path))
-        training.planned_for()
+        training = read_inputs(path).training
         return f"a training of {training.network} for {training.goal}"
     if "format" not in data:
-        cluster = fill_hardware_defaults(validated(Cluster, data, str(path)), str(path))
+        cluster = fill_hardware_defaults(validated(Cluster, data, str(path), path.parent), str(path))
         return f"a cluster of {_count(cluster.nodes, 'node')} and {_count(cluster.links, 'link')}"
     return _describe(validated(_kind_of(data, str(path)), data, str(path)), str(path))
 

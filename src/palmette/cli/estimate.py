@@ -46,7 +46,7 @@ def estimate(
             timeline=timeline,
             epochs=epochs,
             input_as=None if input_as is None else known_input_as(input_as),
-            moment_s=None if moment is None else parsing.parse_duration("moment", moment),
+            moment_s=None if moment is None else parsing.parse_seconds("moment", moment),
         )
     if json_:
         print_json(priced.model_dump(mode="json", exclude=None if timeline else {"timeline"}))

@@ -24,29 +24,27 @@ def parse_duration(argument: str, text: str) -> float:
     Raises:
         InputError: it is not a duration above 0 with a unit.
     """
+    duration_s = parse_seconds(argument, text)
+    if not duration_s:
+        raise InputError(ArgumentFault(argument, text, "expected more than 0"))
+    return duration_s
+
+
+def parse_seconds(argument: str, text: str) -> float:
+    """A duration in seconds, which may be 0.
+
+    Raises:
+        InputError: it is not a duration with a unit.
+    """
     from palmette.spec.units import DURATION
 
     try:
         duration_s = DURATION.parse(text)
     except ValueError as error:
         raise InputError(ArgumentFault(argument, text, str(error))) from None
-    if not 0 < duration_s < float("inf"):
-        raise InputError(ArgumentFault(argument, text, "expected more than 0"))
+    if not 0 <= duration_s < float("inf"):
+        raise InputError(ArgumentFault(argument, text, "expected a duration of 0 or more"))
     return duration_s
-
-
-def parse_patience(text: str) -> float:
-    """A duration in seconds, which may be 0.
-
-    Raises:
-        InputError: it is none.
-    """
-    from palmette.spec.units import DURATION
-
-    try:
-        return DURATION.parse(text)
-    except ValueError as error:
-        raise InputError(ArgumentFault("patience", text, str(error))) from None
 
 
 def parse_goal(text: str, deadline: str | None, iteration_deadline: str | None, loss: float | None) -> Goal:

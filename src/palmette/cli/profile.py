@@ -64,6 +64,10 @@ def profile(
     Example: palmette profile lenet5 --cluster cluster.yaml --on phone --data digits -o profile.json
     """
     import palmette as pt
+
+    fractions, shape = _parse_fractions(variants), parsing.parse_shape(input_shape)
+    known = pt.load_cluster(cluster)  # before torch is imported: it may be missing, and the file wrong
+
     from palmette.cli.show.profile import show_profile
     from palmette.cli.show.profile_progress import profile_progress
     from palmette.control.run.request import Request
@@ -71,15 +75,13 @@ def profile(
     from palmette.spec.files import write_text
     from palmette.spec.plan import known_input_as
 
-    fractions, shape = _parse_fractions(variants), parsing.parse_shape(input_shape)
-    known = pt.load_cluster(cluster)
     named = opt.model_or_recipe(model, recipe, lora, rank)
     if write_cluster is not None:
         where = None if keys is None else str(keys)
         asked = Request(engine=engine, keys=where, listen=listen, insecure=insecure, input_shape=shape)
         known = _measured(known, named, asked, quiet=quiet or json_)
         write_text(write_cluster, known.to_yaml())
-    with profile_progress(quiet or json_) as progress:
+    with opt.naming(cluster, "nodes"), profile_progress(quiet or json_) as progress:
         made = pt.profile(
             named,
             cluster=known,

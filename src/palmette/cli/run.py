@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,14 +12,15 @@ import typer
 from palmette.cli import options as opt
 from palmette.cli import parsing
 from palmette.cli.run_places import HolderName
-from palmette.cli.signals import restored_signals, stop_on_signals
-from palmette.errors import ArgumentFault, Diverged, Fault, InputError, RunError, shown
+from palmette.cli.run_session import await_workers, execute_run
+from palmette.errors import ArgumentFault, Fault, InputError, shown
 
 if TYPE_CHECKING:
-    from palmette.control.run.record import PlanChange
     from palmette.control.run.request import CommonRequest
     from palmette.control.run.session import TrainingSession
+    from palmette.spec.cluster import Cluster
     from palmette.spec.plan import Plan
+    from palmette.spec.profile import Profile
 
 
 def run(
@@ -172,17 +172,7 @@ def run(
 
     Example: palmette run plan.json --data digits --iterations 20 --seed 0 -o run
     """
-    import palmette as pt
     from palmette.cli.detach import resume_at_hub, run_here, submit
-    from palmette.control.prune import known_compression
-    from palmette.control.run.recipes import refuse_other_adapters, requested_recipe
-    from palmette.control.run.request import Request, training_options
-    from palmette.control.run.session import prepare
-    from palmette.control.run.session import resume as resume_run
-    from palmette.control.run.trust import cluster_code, plan_code, refuse_untrusted
-    from palmette.control.run.validation import refuse_unrunnable
-    from palmette.cost.estimate import evaluator
-    from palmette.spec.plan import Inputs, inputs_of
 
     if at is not None and not detach:
         raise InputError(ArgumentFault("at", at, "a run at a hub has no terminal; expected --detach with it"))
@@ -194,19 +184,20 @@ def run(
     if resume is not None:
         if force:
             raise InputError(ArgumentFault("force", True, "a run is continued, not replaced; expected --resume alone"))
-        typed = (recipe, data, optimizer)
-        session = resume_run(resume, insecure=insecure, trust_code=trust_code, typed=typed)
-        _refuse_other_options(session, resume, context)
-        refuse_other_adapters(session.plan.model, lora, rank)
-        execute_run(session, json_=json_, quiet=quiet, lines=lines)
+        _resume_run(context, resume, (recipe, data, optimizer), (lora, rank))
         return
-    if plan is None:
-        raise InputError(Fault("PLAN", "missing", "expected a plan file, or --resume DIR"))
-    known = pt.load_plan(plan)
+    known, for_profile, for_cluster = _read_inputs(plan, profile, cluster)  # before torch, which may be missing
+
+    from palmette.control.prune import known_compression
+    from palmette.control.run.recipes import refuse_other_adapters, requested_recipe
+    from palmette.control.run.request import Request, training_options
+    from palmette.control.run.session import prepare
+    from palmette.control.run.trust import cluster_code, plan_code, refuse_untrusted
+    from palmette.control.run.validation import refuse_unrunnable
+    from palmette.cost.estimate import evaluator
+    from palmette.spec.plan import Inputs
+
     refuse_other_adapters(known.model, lora, rank)
-    for_profile, for_cluster = inputs_of(
-        known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
-    )
     refuse_unrunnable(known, evaluator(for_profile, for_cluster))
     named = {str(plan): plan_code(known) if recipe is None else set()}
     named.setdefault(str(cluster or plan), set()).update(cluster_code(for_cluster))
@@ -233,7 +224,7 @@ def run(
         track=tuple(track or ()),
         meter=tuple(meter or ()),
         trace=trace,
-        patience_s=parsing.parse_patience(patience),
+        patience_s=parsing.parse_seconds("patience", patience),
         options=training_options(
             requested_recipe(known.model, recipe),
             optimizer=optimizer,
@@ -260,20 +251,45 @@ def run(
         whole = known.model_copy(update={"inputs": Inputs(cluster=for_cluster, profile=for_profile)})
         submit(whole, request, at, keys, name)
         return
-    await_workers(request, quiet)
+    await_workers(request, known.nodes(), quiet)
     session = prepare(known, for_profile, for_cluster, request, output, force=force)
     execute_run(session, json_=json_, quiet=quiet, lines=lines)
 
 
-def await_workers(request: CommonRequest, quiet: bool) -> None:
-    """Let workers dial in while the run is prepared, where the engine listens, and say where on stderr."""
-    from palmette.control.run.engines import membership_of
-    from palmette.runtime.engines.registry import ENGINES
+def _read_inputs(plan: Path | None, profile: Path | None, cluster: Path | None) -> tuple[Plan, Profile, Cluster]:
+    """The plan, and the profile and the cluster that it is run for.
 
-    if ENGINES[request.engine].listens:
-        members = membership_of(request)
-        if not quiet:
-            print(f"palmette: waiting for workers at {members}", file=sys.stderr)
+    Raises:
+        InputError: a file is missing, or cannot be read.
+    """
+    import palmette as pt
+    from palmette.spec.plan import inputs_of
+
+    if plan is None:
+        raise InputError(Fault("PLAN", "missing", "expected a plan file, or --resume DIR"))
+    known = pt.load_plan(plan)
+    found = inputs_of(
+        known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
+    )
+    return known, *found
+
+
+def _resume_run(
+    context: typer.Context, folder: Path, typed: tuple[str | None, ...], adapters: tuple[str | None, int | None]
+) -> None:
+    """Continue a run by its own options; those that were typed beside have to be the same."""
+    from palmette.control.run.recipes import refuse_other_adapters
+    from palmette.control.run.session import resume
+
+    given = context.params
+
+    def announce(request: CommonRequest, plan: Plan) -> None:
+        await_workers(request, plan.nodes(), given["quiet"])
+
+    session = resume(folder, insecure=given["insecure"], trust_code=given["trust_code"], typed=typed, announce=announce)
+    _refuse_other_options(session, folder, context)
+    refuse_other_adapters(session.plan.model, *adapters)
+    execute_run(session, json_=given["json_"], quiet=given["quiet"], lines=given["lines"])
 
 
 def _start_and_length(plan: Plan, init: Path | None, iterations: int | None, epochs: int | None) -> dict[str, Any]:
@@ -323,67 +339,3 @@ def _same(given: Any, known: Any) -> bool:
     if isinstance(given, str) and isinstance(known, tuple):  # --input-shape
         given = tuple(map(int, filter(str.isdecimal, given.split(","))))
     return bool((tuple(given) if isinstance(given, list) else given) == known)
-
-
-def execute_run(
-    session: TrainingSession, *, json_: bool, quiet: bool, lines: bool = False, again: str | None = None
-) -> None:
-    """Run, and show what happens, with a bar or as ``lines``.
-
-    ``again`` is the command that continues the run, if it is not ``palmette run``.
-
-    Raises:
-        RunError: it failed or was stopped; the message says how to continue.
-    """
-    from palmette.cli.show.run_outcome import show_outcome
-    from palmette.control.adapt.supervise import Supervisor
-    from palmette.control.progress.lines import ProgressLines
-    from palmette.control.progress.terminal import terminal_progress
-
-    folder, again = session.folder, again or _resuming(session)
-    if session.finished:
-        if json_:
-            _print_record(folder)
-        elif not quiet:
-            print(f"{folder}: this run has ended, nothing is left to do")
-        return
-    for warning in () if quiet else session.warnings:
-        print(f"palmette: warning: {warning}", file=sys.stderr)
-    try:
-        with restored_signals(), terminal_progress(quiet or lines) as display:
-            shown = [ProgressLines(_print_line)] if lines else [display, _ChangeReport()]
-            supervisor = Supervisor(session, shown)
-            outcome = supervisor.run(stop_on_signals)
-    except Diverged:
-        raise  # resumed, it would come to the same
-    except RunError as error:
-        further = f"; continue with: {again}" if (folder / "run.json").exists() else ""
-        raise RunError(f"{opt.reason_of(error)}{further}") from None
-    if json_:
-        _print_record(folder)
-    elif not quiet:
-        show_outcome(outcome, supervisor.session)
-    if outcome.ended == "stopped":
-        raise RunError(f"stopped after {outcome.iterations} iterations; continue with: {again}")
-
-
-def _resuming(session: TrainingSession) -> str:
-    """The command that continues a run."""
-    return f"palmette run --resume {session.folder}" + (" --insecure" if session.request.insecure else "")
-
-
-def _print_record(folder: Path) -> None:
-    print((folder / "run.json").read_text(), end="")
-
-
-def _print_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-class _ChangeReport:
-    """Says on stderr, quiet or not, that the run continues with another plan."""
-
-    def on_replan(self, change: PlanChange) -> None:
-        nodes = ", ".join(change.nodes)
-        line = f"{change.reason}; continuing after {change.iteration} iterations with {nodes}"
-        print(f"palmette: {line}", file=sys.stderr)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
@@ -90,8 +87,7 @@ class LocalRuns:
         if not found.alive:
             raise InputError(Fault("run", run, f"it is {found.entry().state}; expected a running one"))
         try:
-            with suppress(ProcessLookupError):
-                os.kill(found.process, signal.SIGTERM)
+            found.stop()
         except PermissionError:
             raise RunError(f"run {run} belongs to another user") from None
 

@@ -13,6 +13,7 @@ import typer
 from palmette.cli import options as opt
 
 if TYPE_CHECKING:
+    from palmette.control.run.request import Request
     from palmette.control.up.steps import UpRequest
     from palmette.spec.plan import Plan
     from palmette.spec.profile import Profile
@@ -48,7 +49,7 @@ def up(
     elsewhere = Elsewhere(engine=engine, keys=keys, listen=listen, insecure=insecure, output=output)
     read = read_inputs(file, elsewhere)  # before torch is imported: it may be missing, and the file wrong
 
-    from palmette.cli.run import await_workers
+    from palmette.cli.run_session import await_workers
     from palmette.control.up.request import meeting_place, within_worker_limits
     from palmette.control.up.steps import RUN, refuse_changed, refuse_unanswered, run_inputs, trusted_request
 
@@ -58,7 +59,7 @@ def up(
     if asked.has_run:
         _resume(asked, quiet=quiet, trust_code=trust_code)
     else:
-        await_workers(meeting_place(asked), quiet)
+        await_workers(meeting_place(asked), asked.cluster.computing, quiet)
         profile = _profile(asked, quiet)
         plan = _plan(within_worker_limits(_with_measured_links(asked, quiet)), profile, quiet)
         if not (yes or _agrees()):
@@ -163,7 +164,7 @@ def _agrees() -> bool:
 
 
 def _train(asked: UpRequest, plan: Plan, quiet: bool) -> None:
-    from palmette.cli.run import execute_run
+    from palmette.cli.run_session import execute_run
     from palmette.control.run.session import prepare
     from palmette.control.up.request import run_request
     from palmette.control.up.steps import RUN
@@ -176,13 +177,18 @@ def _train(asked: UpRequest, plan: Plan, quiet: bool) -> None:
 
 def _resume(asked: UpRequest, *, quiet: bool, trust_code: bool) -> None:
     """Go on with the run that has begun, by its own plan."""
-    from palmette.cli.run import execute_run
+    from palmette.cli.run_session import await_workers, execute_run
     from palmette.control.run.session import resume
     from palmette.control.up.steps import RUN
 
     training = asked.training
     typed = (training.recipe, training.data, training.run.optimizer)
-    session = resume(asked.folder.file(RUN), insecure=training.run.insecure, trust_code=trust_code, typed=typed)
+
+    def announce(request: Request, plan: Plan) -> None:
+        await_workers(request, plan.nodes(), quiet)
+
+    folder, insecure = asked.folder.file(RUN), training.run.insecure
+    session = resume(folder, insecure=insecure, trust_code=trust_code, typed=typed, announce=announce)
     _say(quiet, asked.folder.file(RUN), "continuing the run that was started")
     execute_run(session, json_=False, quiet=quiet, again=asked.again)
 

@@ -15,7 +15,11 @@ def what_if(
     plan: Annotated[Path, typer.Argument(help="The plan (JSON).")],
     link: Annotated[
         list[str] | None,
-        typer.Option("--link", help="Change the bandwidth of a link, such as phone-server=50Mbit/s; may be repeated."),
+        typer.Option(
+            "--link",
+            help="Change the bandwidth of a link, such as phone-server=50Mbit/s, or =2Mbit/s,10Mbit/s: from phone to "
+            "server, and back; may be repeated.",
+        ),
     ] = None,
     without: Annotated[
         list[str] | None, typer.Option("--without", help="Leave this node out; may be repeated.")

@@ -10,9 +10,10 @@ import datetime as dt
 import hashlib
 import json
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from palmette.control.run.listing import entry_of
@@ -22,12 +23,13 @@ from palmette.spec.run_entry import RunEntry
 
 @dataclass(frozen=True)
 class DetachedRun:
-    """A run of this machine that has no terminal."""
+    """A run of this machine that has no terminal; ``told_to_stop``: by its user, whether it could write that down."""
 
     folder: str
     process: int
     began_s: float
     since: str
+    told_to_stop: bool = False
 
     @property
     def run(self) -> str:
@@ -41,7 +43,18 @@ class DetachedRun:
 
     def entry(self) -> RunEntry:
         """It as an entry of a list."""
-        return entry_of(self.run, Path(self.folder), alive=self.alive, since=self.since)
+        folder, told = Path(self.folder), self.told_to_stop
+        return entry_of(self.run, folder, alive=self.alive, since=self.since, told_to_stop=told)
+
+    def stop(self) -> None:
+        """Ask its process to stop.
+
+        Raises:
+            PermissionError: it is another user's.
+        """
+        with suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGTERM)
+        _remember(replace(self, told_to_stop=True))
 
 
 def remember_run(folder: Path, process: int) -> DetachedRun:
@@ -53,8 +66,12 @@ def remember_run(folder: Path, process: int) -> DetachedRun:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     made = DetachedRun(str(folder.absolute()), process, _began_s(process) or 0.0, now)
     make_folder(_state_folder())
-    write_text(_state_folder() / f"{made.run}.json", json.dumps(asdict(made)) + "\n")
+    _remember(made)
     return made
+
+
+def _remember(run: DetachedRun) -> None:
+    write_text(_state_folder() / f"{run.run}.json", json.dumps(asdict(run)) + "\n")
 
 
 def detached_runs() -> list[DetachedRun]:

@@ -63,10 +63,7 @@ class ClusterMeasurement:
             one, other = link.between
             if {one, other} <= set(prober.nodes):
                 way = measure_bandwidth(one, other, cluster, self._testbed, transfers_on_hosts(prober))
-                rates = {"bandwidth_bps": None, "up_bps": way.up_bps, "down_bps": way.down_bps}
-                links.append(
-                    link.model_copy(update={**rates, "latency_s": way.latency_s, "duplex": "full", "guessed": False})
-                )
+                links.append(link.measured(*way))
                 self.tell(f"{one}: {way.up_bps / 1e6:.3g} Mbit/s to {other}, {way.down_bps / 1e6:.3g} Mbit/s from it")
             else:
                 links.append(link)

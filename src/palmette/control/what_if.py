@@ -71,23 +71,34 @@ def what_if(
 
 
 def link_changes(cluster: Cluster, bandwidths: Mapping[str, str]) -> Iterator[VariantChange]:
-    """The changes of links ``A-B`` to a bandwidth with its unit.
+    """The changes of links ``A-B`` to a bandwidth with its unit, or to two with a comma: from A to B, and back.
 
     Raises:
         InputError: there is no such link, or the bandwidth cannot be read.
     """
-    known = {"-".join(ends): link for link in cluster.links for ends in (link.between, link.between[::-1])}
+    known = {"-".join(ends): (link, ends) for link in cluster.links for ends in (link.between, link.between[::-1])}
     for name, text in bandwidths.items():
         if name not in known:
             names = ["-".join(link.between) for link in cluster.links]
             raise InputError(ArgumentFault("link", name, expected_name(name, "link", names)))
+        link, (first, second) = known[name]
         try:
-            rate_bps = BANDWIDTH.parse(text)
-            rest = known[name].model_dump(exclude={"bandwidth_bps", "up_bps", "down_bps"})
-            other = Link.model_validate(rest | {"bandwidth_bps": rate_bps})
+            there_bps, *back_bps = map(BANDWIDTH.parse, text.split(",", 1))
+            other = _with_bandwidths(link, {first: there_bps, second: (back_bps or [there_bps])[0]})
         except ValueError:
-            raise InputError(ArgumentFault("link", f"{name}={text}", BANDWIDTH.expected)) from None
-        yield VariantChange(f"{name} at {bandwidth(rate_bps)}", partial(_with_link, other))
+            one = "expected one bandwidth for both directions of a half-duplex link"
+            expected = one if "," in text and link.duplex == "half" else BANDWIDTH.expected
+            raise InputError(ArgumentFault("link", f"{name}={text}", expected)) from None
+        back = f", back at {bandwidth(back_bps[0])}" if back_bps else ""
+        yield VariantChange(f"{name} at {bandwidth(there_bps)}{back}", partial(_with_link, other))
+
+
+def _with_bandwidths(link: Link, from_bps: Mapping[str, float]) -> Link:
+    """The link with these bandwidths from either end, instead of what it had or how it varied."""
+    rates = {"bandwidth_bps", "up_bps", "down_bps", "bandwidth_trace"}
+    up_bps, down_bps = (from_bps[end] for end in link.between)
+    found = {"bandwidth_bps": up_bps} if up_bps == down_bps else {"up_bps": up_bps, "down_bps": down_bps}
+    return Link.model_validate(link.model_dump(exclude=rates) | found)
 
 
 def node_changes(cluster: Cluster, without: Sequence[str]) -> Iterator[VariantChange]:

@@ -10,7 +10,7 @@ from palmette.cost.evaluate import Evaluator, NodePrice
 from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, InputError
 from palmette.report.entry import ReportEntry
-from palmette.spec.cluster import Cluster
+from palmette.spec.cluster import Cluster, Link
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Phase
 
@@ -56,7 +56,15 @@ def cluster_view(cluster: Cluster) -> JsonObject:
         }
         for name, node in cluster.nodes.items()
     }
-    return {"nodes": nodes, "links": [link.model_dump(mode="json") for link in cluster.links]}
+    return {"nodes": nodes, "links": [_link_view(link) for link in cluster.links]}
+
+
+def _link_view(link: Link) -> JsonObject:
+    """A link with what plans count on in either direction: the mean where it varies, and what TCP reaches."""
+    up_bps, down_bps = link.rates_bps
+    kept = {"between", "latency_s", "jitter_s", "energy_j_per_bit", "loss_share", "duplex"}
+    varies = link.bandwidth_trace is not None
+    return link.model_dump(mode="json", include=kept) | {"up_bps": up_bps, "down_bps": down_bps, "varies": varies}
 
 
 def _phase_view(phase: Phase) -> JsonObject:

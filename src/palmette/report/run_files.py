@@ -98,7 +98,7 @@ def parse_trace_row(text: str, where: str = "") -> TraceRow | TraceSum:
         InputError: it cannot be read; names the line.
     """
     line = _mapping(text, where)
-    op = line.get("op")
+    op = _text(line, "op", where)
     if op not in OPS and op != SUM:
         raise InputError(Fault("op", op, f"expected one of {', '.join(sorted(OPS))}, {SUM}", where))
     start_s, end_s = _number(line, "start_s", where), _number(line, "end_s", where)

@@ -187,6 +187,11 @@ class Cluster(Displayed, Document):
         """Whether the bandwidth of a link changes as it is known."""
         return any(link.bandwidth_trace is not None for link in self.links)
 
+    def steady(self) -> Self:
+        """The cluster with the mean of what each link with a trace reaches, as if it held all the time."""
+        links = (link if link.bandwidth_trace is None else link.with_rates(*link.rates_bps) for link in self.links)
+        return self.model_copy(update={"links": tuple(links)})
+
     def robust(self, share: float) -> Self:
         """The cluster with what each link with a trace reaches for this share of the time."""
         return self.model_copy(update={"links": tuple(link.robust(share) for link in self.links)})
@@ -263,8 +268,9 @@ def _as_person_writes(value: Any) -> Any:
     if isinstance(value, Document):
         keys = {field: (key, dimension) for key, (field, dimension) in value.written.items()}
         text = {}
-        for field, content in value:
-            if content == type(value).model_fields[field].default:
+        for field, description in type(value).model_fields.items():
+            content = getattr(value, field)
+            if content == description.default:
                 continue
             if field in keys:
                 key, dimension = keys[field]

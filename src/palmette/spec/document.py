@@ -233,7 +233,7 @@ def _expected(detail: Mapping[str, Any]) -> str:
     message = str(detail["msg"]).removeprefix("Value error, ")
     for word, ours in _REWORDED.items():
         message = message.replace(word, ours)
-    return message
+    return message.partition(" or instance of ")[0]  # a class, of which a file knows nothing
 
 
 _BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}

@@ -46,17 +46,17 @@ def load(kind: type[D], path: str | os.PathLike[str]) -> D:
     if "format" in kind.model_fields and "format" not in data:
         expected = kind.model_fields["format"].default
         raise InputError(Fault("format", "missing", f"expected {expected!r}", str(path)))
-    return validated(kind, kind.with_files(data, Path(path).parent), str(path))
+    return validated(kind, data, str(path), Path(path).parent)
 
 
-def validated(kind: type[D], data: Any, file: str = "") -> D:
-    """Make a document of plain data.
+def validated(kind: type[D], data: Any, file: str = "", folder: Path | None = None) -> D:
+    """Make a document of plain data; files that it names are relative to ``folder``, and none are read without one.
 
     Raises:
         InputError: the data does not describe one; holds every fault.
     """
     try:
-        return kind.model_validate(data)
+        return kind.model_validate(data if folder is None else kind.with_files(data, folder))
     except ValidationError as error:
         raise faults(error, file) from None
     except RecursionError:

@@ -18,7 +18,9 @@ from palmette.spec.tcp import reached_bps
 from palmette.spec.units import BANDWIDTH, DURATION, ENERGY_PER_BIT, SHARE, SIZE
 
 _LEAST_BPS, _MOST_BPS = 1.0, 1e18
+_MOST_DELAY_S = 86_400.0
 Rate = Annotated[float, Field(strict=True, ge=_LEAST_BPS, le=_MOST_BPS)]
+Delay = Annotated[float, Field(strict=True, ge=0, le=_MOST_DELAY_S)]
 
 
 class MessageRate(Document):
@@ -54,8 +56,8 @@ class Link(Document):
     bandwidth_bps: Rate | None = None
     up_bps: Rate | None = None
     down_bps: Rate | None = None
-    latency_s: Number = 0.0
-    jitter_s: Number = 0.0
+    latency_s: Delay = 0.0
+    jitter_s: Delay = 0.0
     energy_j_per_bit: Number = 0.0
     loss_share: Annotated[float, Field(strict=True, ge=0.0, lt=1.0)] = 0.0
     duplex: Literal["full", "half"] = "full"
@@ -158,14 +160,20 @@ class Link(Document):
             min(_MOST_BPS, max(_LEAST_BPS, rate * factor))
             for rate, factor in zip(self.rates_bps, (up, up if down is None else down), strict=True)
         ]
-        return self._with_rates(*rates)
+        return self.with_rates(*rates)
+
+    def measured(self, up_bps: float, down_bps: float, latency_s: float) -> Self:
+        """The link as it was measured just now: what it was thought to lose, or to vary by, is in that."""
+        known = {"latency_s": latency_s, "jitter_s": 0.0, "by_size": (), "guessed": False, "duplex": "full"}
+        return self.model_copy(update=known).with_rates(up_bps, down_bps)
 
     def robust(self, share: float) -> Self:
         """The link with what its trace reaches for this share of the time; itself where it has none."""
         trace = self.bandwidth_trace
-        return self if trace is None else self._with_rates(*trace.robust_bps(share))
+        return self if trace is None else self.with_rates(*trace.robust_bps(share))
 
-    def _with_rates(self, up: float, down: float) -> Self:
+    def with_rates(self, up: float, down: float) -> Self:
+        """The link with what transfers reach up and down, without what else it said of that."""
         both = up == down or self.duplex == "half"
         rates = {"bandwidth_bps": min(up, down) if both else None}
         rates |= {"up_bps": None if both else up, "down_bps": None if both else down}

@@ -18,6 +18,8 @@ from palmette.spec.document import Document, LocatedFault, Number, refuse
 
 LEAST_BPS = 1.0
 MOST_ROWS = 1_000_000
+LEAST_ROW_S = 1e-3
+"""Of rows in the mean: an iteration of an hour then sees some millions of changes, which the clock plays in seconds."""
 _NEARLY = 1 - 1e-9  # sums of seconds are rounded
 _CLOSE = 1e-3
 Numbers = Annotated[tuple[Number, ...], Field(min_length=1, max_length=MOST_ROWS)]
@@ -45,6 +47,9 @@ class BandwidthTrace(Document):
             if other <= one:
                 wrong.append(LocatedFault(("time_s", k), other, f"expected more than {one:g}, the moment before"))
                 break
+        if not wrong and self.length_s < LEAST_ROW_S * len(self.time_s):
+            mean_s = self.length_s / len(self.time_s)
+            wrong.append(LocatedFault(("time_s",), f"rows of {mean_s:.3g} s", "expected at least 1 ms in the mean"))
         if wrong:
             refuse("BandwidthTrace", wrong)
         return self
@@ -105,8 +110,9 @@ class BandwidthTrace(Document):
         """Each later moment at which the rates change, in seconds from ``moment_s``, and the rates from then on."""
         if self._is_constant:
             return
-        turn, known, (up, down) = moment_s // self.length_s, self.at(moment_s), self.rates_bps
-        row = bisect_right(self.time_s, moment_s % self.length_s) - 1
+        moment_s %= self.length_s  # a moment after many turns would swallow the seconds from it
+        turn, known, (up, down) = 0, self.at(moment_s), self.rates_bps
+        row = bisect_right(self.time_s, moment_s) - 1
         while True:
             for k in range(row, len(self.time_s)):
                 at_s = turn * self.length_s + self.time_s[k] - moment_s

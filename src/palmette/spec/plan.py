@@ -302,6 +302,10 @@ class Plan(Displayed, OpenDocument):
             refuse("Plan", wrong)
         return self
 
+    def nodes(self) -> list[str]:
+        """The nodes that take part in any phase."""
+        return list(dict.fromkeys(node for phase in self.phases for node in phase.nodes()))
+
     def __repr__(self) -> str:
         parts = [f"{self.strategy} for {self.model}, batch {self.batch}", *map(_placed, self.phases[:1])]
         parts += [f"{len(self.phases)} phases"] if len(self.phases) > 1 else []

@@ -78,6 +78,25 @@ def test_other_syncs(runs: Runs, place: HubWorkers, sync: str) -> None:
 
 
 @pytest.mark.slow
+def test_deltas_to_outputs_that_both_ends_keep(runs: Runs, place: HubWorkers) -> None:
+    """An epoch is three iterations; from then on deltas travel, and the weights are those over gloo, bit for bit."""
+    place.start()
+    front = instance("front", 1, 2, "phone", "back", codec="int4-delta")
+    tree = phase(source("phone", 500, "front"), front, instance("back", 3, 5, "cloud"))
+    for name, more in (("hub", place.options), ("local", [])):
+        arguments = [*runs.arguments(TINY, tree), *CHOSEN, *more, "--iterations", "7"]
+        assert execute([*arguments, "-o", str(runs.folder / name)]) == 0
+    sent = [
+        line["bytes"]
+        for line in lines(runs.folder / "hub" / "trace.jsonl")
+        if (line["op"], line["node"]) == ("send", "phone")
+    ]
+    assert len(sent) == 7
+    assert max(sent[3:]) < min(sent[:3])
+    assert relatively_off(weights(runs.folder / "hub"), weights(runs.folder / "local")) == 0
+
+
+@pytest.mark.slow
 def test_phases_with_smaller_models_and_a_hand_over(runs: Runs, place: HubWorkers) -> None:
     place.start(allowed=AllowedNames())
     places = (("phone", 0.0), ("cloud", 0.3))

@@ -102,6 +102,24 @@ def test_messages_are_as_long_as_their_batch(runs: Runs) -> None:
     assert sent == {header + 12 * length * 8 * 4 for length in longest}
 
 
+@pytest.mark.slow
+def test_outputs_of_varying_lengths_travel_as_new_ones(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    """As ``int8``, which ``int4-delta`` sends a sample by that it has not had; a warning says so."""
+    placed = trees(6)["cut in two"]
+    for codec in ("int4-delta", "int8"):
+        coded = tuple(each.model_copy(update={"codec": codec}) for each in placed.instances)
+        tree = placed.model_copy(update={"instances": coded})
+        words = runs.arguments(f"{MODULE}:encoder", tree)
+        assert execute([*words, "--iterations", "8", "--dtype", "float64", "-o", str(runs.folder / codec)]) == 0
+        name = next(each.id for each in coded if each.into is not None)
+        said = (
+            f"warning: lengths of samples vary: outputs of {name} travel as new ones each time"
+            in capsys.readouterr().err
+        )
+        assert said == (codec == "int4-delta")
+    assert off(weights(runs.folder / "int4-delta"), weights(runs.folder / "int8")) == 0
+
+
 def test_a_transform_that_needs_all_of_a_sample_keeps_one_length() -> None:
     assert load_network(f"{MODULE}:shifting").varying
     assert not load_network(f"{MODULE}:turning").varying

@@ -11,6 +11,13 @@ import pytest
 from palmette.control.run.listing import entry_of
 
 
+@pytest.mark.parametrize("ended", [None, "running"])
+def test_a_run_that_was_told_to_stop_has_not_failed(tmp_path: Path, ended: str | None) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"ended": ended}))
+    found = entry_of("feedfeed", tmp_path, alive=False, since="", told_to_stop=True)
+    assert (found.state, found.why) == ("stopped", "before it could write a checkpoint")
+
+
 @pytest.mark.parametrize(
     ("ended", "state", "why"),
     [

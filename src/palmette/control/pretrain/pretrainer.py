@@ -173,10 +173,11 @@ class Pretrainer:
         return alone
 
     def _measure_paths(self, names: list[str]) -> Paths:
-        """Bandwidth and latency between any two devices that links join, either way round."""
+        """Bandwidth and latency between any two devices that links join, either way round; of traces, the mean."""
         routes = evaluator(self.profile, self.cluster).routes
         transfer = None if self._prober is None else transfers_on_hosts(self._prober)
         found: dict[tuple[str, str], MeasuredPath] = {}
+        steady = self.cluster.steady()
         for k, a in enumerate(names):
             for b in names[k + 1 :]:
                 if routes.between(a, b) is None:
@@ -184,7 +185,7 @@ class Pretrainer:
                     continue
                 self._meter.say(f"bandwidth between {a} and {b}")
                 try:
-                    path = measure_bandwidth(a, b, self.cluster, self._testbed, transfer)
+                    path = measure_bandwidth(a, b, steady, self._testbed, transfer)
                 except RunError as error:
                     self._warn(f"{a} and {b} are treated as unconnected: {_first_line(error)}")
                     continue

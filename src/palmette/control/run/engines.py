@@ -30,7 +30,7 @@ def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed,
         InputError: one does not work here, or not with the others.
     """
     _refuse_stray(request)
-    nodes = _nodes(plan)
+    nodes = plan.nodes()
     engine = ENGINES[request.engine].engine(_settings(request, nodes))
     rendezvous = engine.rendezvous or _rendezvous(request, prices, nodes, engine)
     given = TestbedSettings(
@@ -79,7 +79,7 @@ def fetch_kept(request: Request, plan: Plan, checkpoints: Path) -> None:
     """
     fetch, iteration = ENGINES[request.engine].fetch_kept, agreed_iteration(checkpoints)
     if fetch is not None and iteration is not None and request.patience_s > 0:
-        fetch(_settings(request, _nodes(plan)), kept_folder(checkpoints.absolute()), iteration, request.patience_s)
+        fetch(_settings(request, plan.nodes()), kept_folder(checkpoints.absolute()), iteration, request.patience_s)
 
 
 def _refuse_stray(request: Request) -> None:
@@ -155,7 +155,7 @@ def refuse_strange_hub(request: Request, plan: Plan) -> None:
     Raises:
         InputError: says which nodes have one.
     """
-    nodes = _nodes(plan)
+    nodes = plan.nodes()
     if request.hub is not None and request.hub not in nodes:
         raise InputError(ArgumentFault("hub", request.hub, expected_name(request.hub, "node of the plan", nodes)))
 
@@ -172,7 +172,3 @@ def passes_no_hub(request: CommonRequest, plan: Plan, prices: Evaluator) -> str 
     told = f"all messages pass through the hub, but the cluster has links that do not, between {listed(list(apart[0]))}"
     measure = f"palmette profile --engine {request.engine} --write-cluster FILE measures the ways through it"
     return f"{told}, so runs take longer than estimated; {measure}"
-
-
-def _nodes(plan: Plan) -> list[str]:
-    return list(dict.fromkeys(node for phase in plan.phases for node in phase.nodes()))

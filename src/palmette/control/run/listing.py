@@ -14,15 +14,15 @@ LOG = "log.txt"
 _TAIL_BYTES = 64 * 1024
 
 
-def entry_of(run: str, folder: Path, *, alive: bool, since: str, by: str = "") -> RunEntry:
-    """What the files of a run say; ``alive``: the process that runs it is there.
+def entry_of(run: str, folder: Path, *, alive: bool, since: str, by: str = "", told_to_stop: bool = False) -> RunEntry:
+    """What the files of a run say; ``alive``: the process that runs it is there; ``told_to_stop``: by its user.
 
     A folder without a run belongs to one that is about to start, or has failed before it could.
     """
     record = _record(folder)
     found = record.get("plan")
     plan: dict[str, Any] = found if isinstance(found, dict) else {}
-    state, why = _state(record, alive)
+    state, why = _state(record, alive, told_to_stop)
     done, loss = _progress(folder)
     return RunEntry(
         run=run,
@@ -47,10 +47,12 @@ def _record(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _state(record: dict[str, Any], alive: bool) -> tuple[RunState, str]:
+def _state(record: dict[str, Any], alive: bool, told_to_stop: bool) -> tuple[RunState, str]:
     ended = record.get("ended")
     if alive:
         return ("running", "") if ended == "running" else ("waiting", "it starts")
+    if told_to_stop and ended in (None, "running"):
+        return "stopped", "before it could write a checkpoint"
     if ended is None:
         return "failed", "it did not start"
     if not isinstance(ended, str):

@@ -97,9 +97,16 @@ def _with_compression(plan: Plan, compression: Compression | None) -> Plan:
 
 
 def resume(
-    folder: Path, *, insecure: bool = False, trust_code: bool = False, typed: Collection[str | None] = ()
+    folder: Path,
+    *,
+    insecure: bool = False,
+    trust_code: bool = False,
+    typed: Collection[str | None] = (),
+    announce: Callable[[Request, Plan], None] | None = None,
 ) -> TrainingSession:
     """Prepare to continue a run that was stopped; its user allows what no file can, and has ``typed`` names of code.
+
+    ``announce`` is told what is continued before workers are waited for.
 
     Raises:
         InputError: there is no such run, it is running, there is no checkpoint to continue from, or it names code that
@@ -107,7 +114,7 @@ def resume(
     """
     refuse_owned(folder)
     written = read(folder / "run.json")
-    plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
+    plan = validated(Plan, written.get("plan"), f"{folder / 'run.json'}: plan")
     found = checkpoint.last(folder / "checkpoints")
     profile, cluster = inputs_of(plan, None, None)
     refuse_unrunnable(plan, evaluator(profile, cluster))
@@ -115,6 +122,9 @@ def resume(
     named = plan_code(plan) | cluster_code(cluster) | (options_code(options) if isinstance(options, dict) else set())
     refuse_untrusted({str(folder / "run.json"): named}, trust=trust_code, typed=typed)
     request = from_record(options, str(folder / "run.json"), insecure=insecure)
+    finished, metered = written.get("ended") == "done", written.get("metered")
+    if announce is not None and not finished:
+        announce(request, plan)
     fetch_kept(request, plan, folder / "checkpoints")
     kept = kept_after(found.checkpoint, folder / "checkpoints", request.patience_s)
     begin = kept or found.checkpoint
@@ -122,7 +132,6 @@ def resume(
     if progress.phases:  # it left the plan
         plan = plan.model_copy(update={"phases": _phases(progress.phases, str(folder / "checkpoints"))})
     changes = [PlanChange(**each) for each in written.get("changes", ())]
-    finished, metered = written.get("ended") == "done", written.get("metered")
     keepers = [str(each) for each in written.get("keepers", ())]
     session = TrainingSession(plan, request, folder, begin, finished=finished, changes=changes, keepers=keepers)
     session = session if finished else _within_limits(session)

@@ -72,7 +72,10 @@ def read_inputs(file: Path, elsewhere: Elsewhere = AS_WRITTEN) -> TrainingInputs
         goal = training.planned_for()
         _refuse_unknown_names(training)
     path = None if isinstance(training.cluster, dict) else file.parent / training.cluster
-    found = load(Cluster, path) if path is not None else validated(Cluster, training.cluster, f"{file}: cluster")
+    if path is not None:
+        found = load(Cluster, path)
+    else:
+        found = validated(Cluster, training.cluster, f"{file}: cluster", file.parent)
     with _naming(path or file):
         refuse_unpriced(goal, found)
     learning = None if training.learning is None else load(Learning, file.parent / training.learning)

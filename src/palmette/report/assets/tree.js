@@ -13,7 +13,7 @@ function equalNodes(entry, phase) {
   const groups = new Map();
   const role = (name) => [...phase.instances.filter((i) => i.node === name).map((i) => [i.layers, i.cpu_share, i.codec, i.into && phase.instances.find((other) => other.id === i.into).node === name]),
     phase.sources.filter((s) => s.node === name).map((s) => [s.delivery, phase.instances.find((i) => i.id === s.into).node === name]), phase.server === name];
-  const links = (name) => entry.cluster.links.filter((link) => link.between.includes(name)).map((link) => [tierOf(entry.cluster, link.between.find((end) => end !== name)), link.bandwidth_bps, link.up_bps, link.down_bps, link.latency_s]).map(String).sort();
+  const links = (name) => entry.cluster.links.filter((link) => link.between.includes(name)).map((link) => [tierOf(entry.cluster, link.between.find((end) => end !== name)), ...(link.between[0] === name ? [link.up_bps, link.down_bps] : [link.down_bps, link.up_bps]), link.latency_s]).map(String).sort();
   for (const name of names) {
     const key = JSON.stringify([{ ...entry.cluster.nodes[name], samples: null }, role(name), links(name)]);
     if (!groups.has(key)) groups.set(key, []);
@@ -131,11 +131,14 @@ function drawLayers(drawn, entry, depth, start, cell, height) {
   }
 }
 
-const linkRate = (link) => (link.bandwidth_bps ? rate(link.bandwidth_bps) : `${rate(link.up_bps)} up, ${rate(link.down_bps)} down`);
+const linkRate = (link) => (link.up_bps === link.down_bps ? rate(link.up_bps) : `${rate(link.up_bps)} up, ${rate(link.down_bps)} down`);
 const linkFacts = (link) => [`${linkRate(link)}${link.duplex === "half" ? ", half duplex" : ""}`,
-  ...(link.latency_s ? [`latency ${seconds(link.latency_s)}`] : []),
+  ...(link.varies ? ["it varies: that is the mean"] : []),
+  ...(link.loss_share ? [`as TCP reaches it with ${digits(link.loss_share * 100)}% of packets lost`] : []),
+  ...(link.latency_s ? [`latency ${seconds(link.latency_s)}${link.jitter_s ? `, jitter ${seconds(link.jitter_s)}` : ""}`] : []),
   ...(link.energy_j_per_bit ? [`${digits(link.energy_j_per_bit * 1e9)} nJ/bit`] : [])];
-const linkLines = (link) => [`${link.between[0]} – ${link.between[1]}`, ...linkFacts(link)];
+const linkLines = (link) => [`${link.between[0]} – ${link.between[1]}`, ...linkFacts(link),
+  ...(link.up_bps === link.down_bps ? [] : [`up is from ${link.between[0]} to ${link.between[1]}`])];
 
 function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
   const links = (entry.cluster ? entry.cluster.links : []).filter((link) => link.between.every((name) => lane[name]));
