@@ -39,9 +39,9 @@ def _coded(text: str) -> dict[str, Any]:
     return {"exchange": known_exchange(text).model_dump()}
 
 
-def cluster(bandwidth_mbit: float, samples: int) -> Cluster:
+def cluster(bandwidth_mbit: float, samples: int, *, private: bool = True) -> Cluster:
     """Two devices behind a server, each with its own half of the samples."""
-    device = {"tier": "device", "hardware": "raspberry-pi-4", "source": {"samples": samples // 2, "private": True}}
+    device = {"tier": "device", "hardware": "raspberry-pi-4", "source": {"samples": samples // 2, "private": private}}
     links = [{"between": [name, "server"], "bandwidth": f"{bandwidth_mbit:g} Mbit/s"} for name in DEVICES]
     nodes = {**dict.fromkeys(DEVICES, device), "server": {"tier": "edge", "hardware": "nuc-i3-7100u-1"}}
     return fill_hardware_defaults(Cluster.model_validate({"nodes": nodes, "links": links}))

@@ -34,8 +34,8 @@ def replayed(task: Task, phase: Phase, iterations: int, seed: int = 0) -> dict[s
     """The losses on held-out data, that on other such data in the end, and the bytes exchanged in an iteration."""
     made = _Windows(task, phase, iterations, seed) if phase.every or phase.sync == "epoch" else None
     replay = made or _Steps(task, phase, iterations, seed)
-    evaluations = [(number, round(_loss(replay.model, task.held_out), 4)) for number in replay]
-    chosen_on = round(_loss(replay.model, task.chosen_on), 4)
+    evaluations = [(number, round(held_out_loss(replay.model, task.held_out), 4)) for number in replay]
+    chosen_on = round(held_out_loss(replay.model, task.chosen_on), 4)
     return {
         "evaluations": evaluations,
         "chosen_on": chosen_on,
@@ -119,17 +119,12 @@ class _Windows(_Training):
         nesterov = chosen.nesterov and chosen.momentum > 0
         self._outer = torch.optim.SGD(self.weights, chosen.lr, momentum=chosen.momentum, nesterov=nesterov)
         if self._fresh:
-            self.slices = self._own_slices()
+            self.slices = own_slices(len(task.train), seed)
 
     @property
     def bytes_an_iteration(self) -> float:
         counts = len(DEVICES) * _COUNT_BYTES
         return (2 * len(DEVICES) * self.message_bytes() + counts) / self._window
-
-    def _own_slices(self) -> Slices:
-        owned = shards(len(self.task.train), [1.0] * len(DEVICES), self.seed)
-        drawn = [Batches(len(each), SAMPLES, self.seed + k) for k, each in enumerate(owned)]
-        return lambda number: [own[each.indices(number)] for own, each in zip(owned, drawn, strict=True)]
 
     def iterate(self, number: int) -> None:
         for model, optimizer, taken in zip(self._replicas, self._optimizers, self.slices(number), strict=True):
@@ -161,13 +156,21 @@ class _Windows(_Training):
         return begun + _coded(end, str(k), weight - begun) if self.phase.exchange.kind.lossy else weight
 
 
+def own_slices(samples: int, seed: int) -> Slices:
+    """The samples that each replica takes of its own data."""
+    owned = shards(samples, [1.0] * len(DEVICES), seed)
+    drawn = [Batches(len(each), SAMPLES, seed + k) for k, each in enumerate(owned)]
+    return lambda number: [own[each.indices(number)] for own, each in zip(owned, drawn, strict=True)]
+
+
 def _coded(end: ErrorFeedback, name: str, values: Tensor) -> Tensor:
     """What arrives of values, with what was left out of earlier ones."""
     late = end.take_residual(name)
     return end.compress(name, (values if late is None else values + late).detach())[1]
 
 
-def _loss(model: nn.Module, part: TensorDataset) -> float:
+def held_out_loss(model: nn.Module, part: TensorDataset) -> float:
+    """The loss on data that nothing is trained on."""
     inputs, labels = part.tensors
     with torch.no_grad():
         return float(nn.functional.cross_entropy(model(inputs), labels))

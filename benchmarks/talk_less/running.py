@@ -75,5 +75,14 @@ def reached(evaluations: Evaluations, target: float) -> float | None:
     return None
 
 
+def to_target(row: dict[str, Any], target: float) -> dict[str, Any]:
+    """Iterations, bytes and seconds by bandwidth to a loss, where it was reached."""
+    many = reached(row["evaluations"], target) if "evaluations" in row else None
+    if many is None:
+        return {"iterations_to_target": None}
+    seconds = {bandwidth: many * each for bandwidth, each in row["iteration_s"].items()}
+    return {"iterations_to_target": many, "bytes_to_target": many * row["bytes_an_iteration"], "target_s": seconds}
+
+
 def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,138 @@
+"""``auto`` beside the best of DDP, DDP with PowerSGD, Flower and, where data may move, copying it once.
+
+With private data what it chose is trained and timed as any method. Where data may move, seconds are those of the event
+clock, for ``auto`` and for the copy; a lossless plan that agrees after every step learns what ``step`` learns.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import palmette as pt
+from benchmarks.command import progress
+from benchmarks.talk_less import auto
+from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods
+from benchmarks.talk_less.rows import DDP, Row, Setting, method_row
+from benchmarks.talk_less.running import to_target
+from palmette.spec.learning import Learning
+from palmette.spec.plan import Plan
+
+PEERS = (*DDP, "flower")
+
+
+def judged(setting: Setting, rows: dict[str, Row], target: float) -> dict[str, Any]:
+    """What ``auto`` chose by its pilots at each bandwidth, and how soon it reaches the loss beside the best peer."""
+    pilots = setting.kept.row("pilots", lambda: _pilots(setting))
+    learning = Learning.model_validate(pilots["learning"])
+    found: dict[str, Any] = {"pilots": pilots}
+    for rule, beside in (("private", _private), ("open", _open)):
+        found[rule] = {}
+        for bandwidth in setting.bandwidths:
+            made = _planned(setting, learning, bandwidth, target, private=rule == "private")
+            row = beside(setting, rows, made, target, bandwidth)
+            found[rule][f"{bandwidth:g}"] = {"planned": _told(made), **row}
+    return found
+
+
+def _pilots(setting: Setting) -> Row:
+    progress(f"{setting.task.name}: pilots")
+    return auto.piloted(setting.task, setting.profile, setting.iterations, setting.bandwidths)
+
+
+def _planned(setting: Setting, learning: Learning, bandwidth_mbit: float, target: float, *, private: bool) -> Plan:
+    where = cluster(bandwidth_mbit, len(setting.task.train), private=private)
+
+    def made() -> Row:
+        progress(f"{setting.task.name}: auto: {bandwidth_mbit:g} Mbit/s, {'private' if private else 'open'}")
+        found = auto.planned(learning, setting.profile, where, target)
+        return found.model_copy(update={"inputs": None}).model_dump(mode="json")
+
+    name = f"auto for {target} at {bandwidth_mbit:g} Mbit/s, {'private' if private else 'open'}"
+    return Plan.model_validate_json(json.dumps(setting.kept.row(name, made)))
+
+
+def _told(made: Plan) -> Row:
+    """What was planned, in few words."""
+    phase, known = made.phases[0], made.estimate
+    assert known is not None
+    assert known.epoch_batches is not None
+    return {
+        "strategy": made.decision["strategy"],
+        "sync": phase.sync,
+        "every": phase.every,
+        "exchange": phase.exchange.argument,
+        "overlap": phase.overlap,
+        "placed": [f"{each.layers[0]}-{each.layers[1]} on {each.node}" for each in phase.instances],
+        "iterations": (phase.epochs or 1) * known.epoch_batches,
+        "seconds": known.total_s,
+    }
+
+
+def _private(setting: Setting, rows: dict[str, Row], made: Plan, target: float, bandwidth_mbit: float) -> Row:
+    at = f"{bandwidth_mbit:g}"
+    chosen, row = _trained(setting, rows, made)
+    if row is None:
+        return {"chosen": chosen, "why_not": "not the network on each device, which is what is trained here"}
+    reached = to_target(row, target)
+    own_s = reached.get("target_s", {}).get(at, math.inf)
+    told = {"iteration_s": row["iteration_s"][at], "load": row.get("loads", {}).get(at), "target_s": own_s}
+    peers = _peers(rows, target, at)
+    return {"chosen": chosen, **{k: v for k, v in reached.items() if k != "target_s"}, **told, **_beside(own_s, peers)}
+
+
+def _trained(setting: Setting, rows: dict[str, Row], made: Plan) -> tuple[str, Row | None]:
+    """The name and the row of the method that was chosen; that of another name if it is none of the table."""
+    fields = auto.agreement(made.phases[0], len(setting.profile.layers))
+    if fields is None:
+        return str(made.decision["strategy"]), None
+    asked = setting.plan(fields)
+    known = [name for name, each in methods().items() if setting.plan(each) == asked]
+    name = known[0] if known else "auto: " + ", ".join(f"{k} {v}" for k, v in fields.items() if v)
+    learnt_as = "step" if name == "step, overlap" else None
+    return name, rows.get(name) or method_row(setting, name, fields, learnt_as)
+
+
+def _open(setting: Setting, rows: dict[str, Row], made: Plan, target: float, bandwidth_mbit: float) -> Row:
+    """By the event clock: ``auto``, and all samples once to the best node."""
+    where = cluster(bandwidth_mbit, len(setting.task.train), private=False)
+    upload = pt.plan("upload", profile=setting.profile, cluster=where, batch=len(DEVICES) * SAMPLES, epochs=1)
+    step = to_target(rows["step"], target)["iterations_to_target"]
+    chosen, row = ("step", rows["step"]) if _learns_as_step(made) else _trained(setting, rows, made)
+    many = None if row is None else to_target(row, target)["iterations_to_target"]
+    own_s = math.inf if many is None else auto.seconds_of(made, many)
+    at = f"{bandwidth_mbit:g}"
+    peers = {**_peers(rows, target, at), "upload": (auto.seconds_of(upload, step), "event clock")}
+    told = {"learns_as": chosen, "iterations_to_target": many, "target_s": own_s, "how": "event clock"}
+    return {**told, **_beside(own_s, peers)}
+
+
+def _learns_as_step(made: Plan) -> bool:
+    """Whether a plan learns what one process does: agreement after every step, and nothing coded."""
+    phase = made.phases[0]
+    plain = not phase.exchange.kind.lossy and all(each.codec == "none" for each in phase.instances)
+    return phase.sync == "step" and plain
+
+
+def _peers(rows: dict[str, Row], target: float, at: str) -> dict[str, tuple[float, str]]:
+    """The seconds to the loss of each peer that reaches it, and how they were found."""
+    found = {
+        name: (to_target(rows[name], target).get("target_s"), rows[name].get("how", ""))
+        for name in PEERS
+        if name in rows
+    }
+    return {name: (seconds[at], how) for name, (seconds, how) in found.items() if seconds is not None and at in seconds}
+
+
+def _beside(own_s: float, peers: dict[str, tuple[float, str]]) -> Row:
+    if not peers:
+        return {"best_peer": None}
+    best = min(peers, key=lambda name: peers[name][0])
+    best_s, how = peers[best]
+    return {
+        "peers_s": {name: seconds for name, (seconds, _) in peers.items()},
+        "best_peer": f"{best}: {how}",
+        "times_as_soon_as_best_peer": best_s / own_s,
+        "behind_best_peer": own_s / best_s - 1,
+    }
