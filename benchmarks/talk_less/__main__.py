@@ -23,17 +23,8 @@ from benchmarks.talk_less.cut import cut_in_two
 from benchmarks.talk_less.judged import judged
 from benchmarks.talk_less.kept_rows import KeptRows
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods
-from benchmarks.talk_less.rows import (
-    DDP,
-    Row,
-    Setting,
-    calls_s,
-    computing_s,
-    ddp_row,
-    flower_row,
-    method_row,
-    to_target,
-)
+from benchmarks.talk_less.rows import DDP, Row, Setting, calls_s, computing_s, ddp_row, flower_row, method_row
+from benchmarks.talk_less.running import to_target
 from benchmarks.talk_less.tasks import ARCHIVE, Task, images, text
 from palmette.spec.profile import Profile
 
@@ -81,6 +72,7 @@ def _arguments() -> Namespace:
     made.add_argument("--flower", type=Path, metavar="ENVIRONMENT", help="folder of an environment with flwr and torch")
     made.add_argument("--iterations", type=int, default=400, help="of each training (default: 400)")
     made.add_argument("--replay", action="store_true", help="in one process, with the seconds of the event clock")
+    made.add_argument("--measure", action="store_true", help="with --replay: time iterations on shaped links")
     made.add_argument("--cut", action="store_true", help="no replicas: the network cut in two, by codec of outputs")
     made.add_argument("--seed", type=int, default=0, help="of a replay's weights and batches (default: 0)")
     made.add_argument("--keep", type=Path, help="a file that keeps what was trained, to go on from")
@@ -97,7 +89,7 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     for name in dict.fromkeys(["step", *(each for each in chosen if each != AUTO)]):
         rows[name] = method_row(setting, name, methods()[name], "step" if name == OVERLAP else None)
     rows |= {} if asked.quick else {name: ddp_row(setting, name) for name in DDP}
-    rows |= {} if asked.quick else {"flower": flower_row(setting, rows.get("federated"))}
+    rows |= {} if asked.quick else {"flower": flower_row(setting, methods()["federated"])}
     at = TARGET_AT * iterations
     target = min(rows["step"]["evaluations"], key=lambda each: abs(each[0] - at))[1]
     told = {name: row | to_target(row, target) for name, row in rows.items()}
@@ -110,14 +102,18 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
 def _bandwidths(asked: Namespace) -> list[float]:
     if asked.quick:
         return [20.0]
-    return asked.bandwidth or (list(BANDWIDTHS_MBIT) if asked.all or asked.replay else [5.0])
+    return asked.bandwidth or (list(BANDWIDTHS_MBIT) if asked.all or _by_clock(asked) else [5.0])
 
 
 def _usual(asked: Namespace) -> list[str]:
     """All methods that can be: in turns where workers really run, other momenta where they are replayed."""
     left_out = "in turns" if asked.replay else "momentum"
     every = [*(name for name in methods() if left_out not in name), AUTO]
-    return every if asked.all or asked.replay else [name for name in every if name in USUAL]
+    return every if asked.all or _by_clock(asked) else [name for name in every if name in USUAL]
+
+
+def _by_clock(asked: Namespace) -> bool:
+    return bool(asked.replay and not asked.measure)
 
 
 def _aims(rows: dict[str, dict[str, Any]], profile: Profile, bandwidths: list[float]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ machine is. ``check`` compares it with a real run. Where parts of the network ha
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -124,7 +125,8 @@ class _Windows(_Training):
     @property
     def bytes_an_iteration(self) -> float:
         counts = len(DEVICES) * _COUNT_BYTES
-        return (2 * len(DEVICES) * self.message_bytes() + counts) / self._window
+        exchanges = math.ceil(EVALUATED_EVERY / self._window)
+        return (2 * len(DEVICES) * self.message_bytes() + counts) * exchanges / EVALUATED_EVERY
 
     def iterate(self, number: int) -> None:
         for model, optimizer, taken in zip(self._replicas, self._optimizers, self.slices(number), strict=True):
@@ -132,7 +134,8 @@ class _Windows(_Training):
             for weight, gradient in zip(model.parameters(), self.gradients(model, taken), strict=True):
                 weight.grad = gradient
             optimizer.step()
-        if (number + 1) % self._window == 0:
+        place = number % EVALUATED_EVERY + 1
+        if place % self._window == 0 or place == EVALUATED_EVERY:  # an epoch ends with an exchange
             self._exchange()
 
     def _exchange(self) -> None:

@@ -37,6 +37,11 @@ class Setting(NamedTuple):
     kept: KeptRows
     asked: Namespace
 
+    @property
+    def by_clock(self) -> bool:
+        """Whether seconds are those of the event clock."""
+        return bool(self.asked.replay and not self.asked.measure)
+
     def plan(self, fields: dict[str, Any]) -> Plan:
         """The network on each device, with replicas that agree as a method says."""
         return plan(self.profile.model, len(self.profile.layers), fields)
@@ -45,12 +50,12 @@ class Setting(NamedTuple):
 def method_row(setting: Setting, name: str, fields: dict[str, Any], learnt_as: str | None = None) -> Row:
     """What a training has learnt, or ``learnt_as`` another, and the seconds of its iterations.
 
-    In a replay those of the event clock.
+    In a replay those of the event clock, unless they are to be measured.
     """
     made, samples = setting.plan(fields), len(setting.task.train)
     trained = setting.kept.row(learnt_as or name, lambda: _learnt(setting, name, made))
     estimated = {f"{b:g}": estimated_s(made, setting.profile, b, samples) for b in setting.bandwidths}
-    if setting.asked.replay:
+    if setting.by_clock:
         return {**trained, "iteration_s": estimated, "how": "replayed in one process; seconds of the event clock"}
     found = _measured(setting, name, lambda b: timed(setting.task, made, setting.profile, b))
     return {**trained, **found, "estimated_s": estimated}
@@ -69,7 +74,7 @@ def ddp_row(setting: Setting, name: str) -> Row:
     trained = setting.kept.row(name, lambda: ddp.trained(setting.task, setting.iterations, power_sgd=DDP[name]))
     device_s = computing_s(setting.profile)
     best = {f"{b:g}": ddp.simulated_s(trained, device_s, b) for b in setting.bandwidths}
-    if setting.asked.replay or why_no_networks("tc") is not None:
+    if setting.by_clock or why_no_networks("tc") is not None:
         return {**trained, "iteration_s": best, "how": "trained over gloo; seconds simulated, at their best"}
     return {**trained, **_measured(setting, name, lambda b: _ddp_timed(setting, name, b)), "at_their_best_s": best}
 
@@ -81,8 +86,8 @@ def _ddp_timed(setting: Setting, name: str, bandwidth_mbit: float) -> float:
     return ddp_timed.timed(which, setting.profile, bandwidth_mbit, power_sgd=DDP[name])
 
 
-def flower_row(setting: Setting, federated: Row | None) -> Row:
-    """What Flower's FedAvg has learnt and takes, beside ``federated``; or why it is not there."""
+def flower_row(setting: Setting, federated: dict[str, Any]) -> Row:
+    """What Flower's FedAvg has learnt and takes, beside the fields of ``federated``; or why it is not there."""
     why = why_no_flower(setting.asked.flower) or why_no_networks("nft", "tc")
     if why is not None:
         return {"why_not": why}
@@ -96,9 +101,8 @@ def flower_row(setting: Setting, federated: Row | None) -> Row:
         return {**found, "loads": [load, round(os.getloadavg()[0], 1)], "how": "measured, its own waiting subtracted"}
 
     row = setting.kept.row("flower", made)
-    if federated is None:
-        return row
-    pairs = zip(row["evaluations"], federated["evaluations"], strict=False)
+    own = setting.kept.row("federated", lambda: _learnt(setting, "federated", setting.plan(federated)))
+    pairs = zip(row["evaluations"], own["evaluations"], strict=True)
     return {**row, "loss_beside_federated_at_most": max(abs(one[1] - other[1]) for one, other in pairs)}
 
 
@@ -115,7 +119,8 @@ def _measured(setting: Setting, name: str, timed_at: Callable[[float], float]) -
         for b in setting.bandwidths
     }
     found = {key: {at: each[key] for at, each in times.items()} for key in ("iteration_s", "load")}
-    return {"iteration_s": found["iteration_s"], "loads": found["load"], "how": "measured"}
+    how = "replayed in one process; seconds measured" if setting.asked.replay and name not in DDP else "measured"
+    return {"iteration_s": found["iteration_s"], "loads": found["load"], "how": how}
 
 
 def computing_s(profile: Profile) -> float:

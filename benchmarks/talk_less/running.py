@@ -14,6 +14,7 @@ from typing import Any
 import palmette as pt
 from benchmarks.talk_less.methods import EVALUATED_EVERY, cluster
 from benchmarks.talk_less.tasks import Task
+from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 
@@ -40,7 +41,10 @@ def learnt(task: Task, plan: Plan, profile: Profile, iterations: int) -> dict[st
 
 
 def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> float:
-    """Measured seconds of an iteration on the emulated clock, exchange included."""
+    """Measured seconds of an iteration on the emulated clock, exchange included.
+
+    An epoch ends with an exchange. Where its last window is shorter, the event clock says what that adds in the mean.
+    """
     phase = plan.phases[0]
     iterations = _STEPS if phase.sync_kind.one_model else _WINDOWS * (phase.every or EVALUATED_EVERY)
     where, dilation = cluster(bandwidth_mbit, len(task.train)), None
@@ -53,14 +57,20 @@ def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> fl
         epoch_s = found.measured[0].epoch_s
         iteration_s = found.iteration_s if epoch_s is None else epoch_s / EVALUATED_EVERY
         if iteration_s is not None:
-            return iteration_s
+            known = pt.estimate(plan, profile=profile, cluster=where)
+            short = 1.0 if epoch_s is not None else _mean_s(known) / known.iteration_s
+            return iteration_s * short
         dilation = found.dilation_increases[-1].dilation  # this machine could not keep up: again, and slower
 
 
 def estimated_s(plan: Plan, profile: Profile, bandwidth_mbit: float, samples: int) -> float:
-    """Seconds of an iteration by the evaluator, the exchange of an epoch shared by its iterations."""
-    found = pt.estimate(plan, profile=profile, cluster=cluster(bandwidth_mbit, samples))
-    return found.iteration_s if plan.phases[0].sync != "epoch" else found.epoch_s / EVALUATED_EVERY
+    """Seconds of an iteration by the evaluator, exchanges of an epoch shared by its iterations."""
+    return _mean_s(pt.estimate(plan, profile=profile, cluster=cluster(bandwidth_mbit, samples)))
+
+
+def _mean_s(estimate: Estimate) -> float:
+    assert estimate.epoch_s is not None
+    return estimate.epoch_s / EVALUATED_EVERY
 
 
 def reached(evaluations: Evaluations, target: float) -> float | None:

@@ -19,11 +19,12 @@ ITERATIONS = 100
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["step", "step, lowrank:2", "every 10", "diloco 50, int8", "federated"])
+@pytest.mark.parametrize("name", ["step", "step, lowrank:2", "every 32", "diloco 50, int8", "federated"])
 def test_a_replay_learns_what_a_real_run_learns(name: str) -> None:
     task = text(len(DEVICES) * SAMPLES * ITERATIONS)
     profile = pt.profile(task.recipe(ITERATIONS), cluster=cluster(5.0, len(task.train)))
-    made = plan(profile.model, len(profile.layers), methods()[name])
+    fields = methods() | {"every 32": methods()["every 10"] | {"every": 32}}  # the last window of an epoch is shorter
+    made = plan(profile.model, len(profile.layers), fields[name])
     real, replay = learnt(task, made, profile, ITERATIONS), replayed(task, made.phases[0], ITERATIONS)
     assert [at for at, _ in replay["evaluations"]] == [at for at, _ in real["evaluations"]]
     for (_, one), (_, other) in zip(replay["evaluations"], real["evaluations"], strict=True):
