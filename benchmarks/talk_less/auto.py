@@ -96,7 +96,7 @@ def agreement(phase: Phase, depth: int) -> dict[str, Any] | None:
         return None
     names = ("sync", "every", "outer", "server", "meet", "overlap", "averaging", "exchange")
     whole = phase.model_dump(mode="json")
-    return {name: whole[name] for name in names}
+    return {name: whole[name] for name in names if name in whole}
 
 
 def seconds_of(plan: Plan, iterations: float) -> float:
