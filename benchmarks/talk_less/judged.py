@@ -14,6 +14,7 @@ import palmette as pt
 from benchmarks.command import progress
 from benchmarks.talk_less import auto
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods
+from benchmarks.talk_less.replay import replayed
 from benchmarks.talk_less.rows import DDP, Row, Setting, method_row
 from benchmarks.talk_less.running import to_target
 from palmette.spec.learning import Learning
@@ -67,6 +68,7 @@ def _told(made: Plan) -> Row:
         "placed": [f"{each.layers[0]}-{each.layers[1]} on {each.node}" for each in phase.instances],
         "iterations": (phase.epochs or 1) * known.epoch_batches,
         "seconds": known.total_s,
+        "plan_s": made.plan_s,
     }
 
 
@@ -95,17 +97,30 @@ def _trained(setting: Setting, rows: dict[str, Row], made: Plan) -> tuple[str, R
 
 
 def _open(setting: Setting, rows: dict[str, Row], made: Plan, target: float, bandwidth_mbit: float) -> Row:
-    """By the event clock: ``auto``, and all samples once to the best node."""
-    where = cluster(bandwidth_mbit, len(setting.task.train), private=False)
+    """By the event clock: ``auto``, and all samples once to the best node, with plain PyTorch there."""
+    at, where = f"{bandwidth_mbit:g}", cluster(bandwidth_mbit, len(setting.task.train), private=False)
     upload = pt.plan("upload", profile=setting.profile, cluster=where, batch=len(DEVICES) * SAMPLES, epochs=1)
-    step = to_target(rows["step"], target)["iterations_to_target"]
-    chosen, row = ("step", rows["step"]) if _learns_as_step(made) else _trained(setting, rows, made)
-    many = None if row is None else to_target(row, target)["iterations_to_target"]
+    step, many = (
+        to_target(row, target)["iterations_to_target"] for row in (rows["step"], _learnt(setting, rows, made))
+    )
     own_s = math.inf if many is None else auto.seconds_of(made, many)
-    at = f"{bandwidth_mbit:g}"
     peers = {**_peers(rows, target, at), "upload": (auto.seconds_of(upload, step), "event clock")}
-    told = {"learns_as": chosen, "iterations_to_target": many, "target_s": own_s, "how": "event clock"}
+    told = {
+        "iterations_to_target": many,
+        "target_s": own_s,
+        "how": "replayed in one process; seconds of the event clock",
+    }
     return {**told, **_beside(own_s, peers)}
+
+
+def _learnt(setting: Setting, rows: dict[str, Row], made: Plan) -> Row:
+    """What a plan learns, replayed: as ``step``, or replicas that train apart, to which samples are dealt in order."""
+    if _learns_as_step(made):
+        return rows["step"]
+    known = made.phases[0].model_dump(mode="json")
+    name = f"open: {json.dumps(known, sort_keys=True)}"
+    trained = setting.kept.row(name, lambda: replayed(setting.task, made.phases[0], setting.iterations))
+    return {**trained, "iteration_s": {}}
 
 
 def _learns_as_step(made: Plan) -> bool:
