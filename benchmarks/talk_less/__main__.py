@@ -51,8 +51,10 @@ def main() -> None:
     iterations = 100 if asked.quick else asked.iterations
     samples = 2 * SAMPLES * iterations
     wanted = ["images"] if asked.quick else asked.task or ["images", "text"]
+    busy = os.getloadavg()[0]
     tasks = [images(asked.images, samples) if name == "images" else text(samples) for name in wanted]
-    print_result({task.name: _task(task, iterations, asked) for task in tasks})
+    found = {task.name: _task(task, iterations, asked) for task in tasks}
+    print_result({**found, "load_average": [busy, os.getloadavg()[0]]})
 
 
 def _cut(asked: Namespace) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     found = {"target_loss": target, "methods": told, **_aims(rows, profile, setting.bandwidths)}
     if AUTO in chosen:
         found[AUTO] = judged(setting, rows, target)
-    return {**found, "load": os.getloadavg()[0]}
+    return found
 
 
 def _bandwidths(asked: Namespace) -> list[float]:

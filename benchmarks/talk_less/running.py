@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import palmette as pt
-from benchmarks.talk_less.methods import EVALUATED_EVERY, cluster
+from benchmarks.talk_less.methods import EVALUATED_EVERY, cluster, dilation
 from benchmarks.talk_less.tasks import Task
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Plan
@@ -47,12 +47,12 @@ def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> fl
     """
     phase = plan.phases[0]
     iterations = _STEPS if phase.sync_kind.one_model else _WINDOWS * (phase.every or EVALUATED_EVERY)
-    where, dilation = cluster(bandwidth_mbit, len(task.train)), None
+    where, slower = cluster(bandwidth_mbit, len(task.train)), dilation(bandwidth_mbit)
     while True:
         with tempfile.TemporaryDirectory() as folder:
             found = pt.run(
                 plan, folder, profile=profile, cluster=where, recipe=task.recipe(iterations), iterations=iterations,
-                testbed="paced", dilation=dilation, progress=False, replan=False,
+                testbed="paced", dilation=slower, progress=False, replan=False,
             )  # fmt: skip
         epoch_s = found.measured[0].epoch_s
         iteration_s = found.iteration_s if epoch_s is None else epoch_s / EVALUATED_EVERY
@@ -60,7 +60,7 @@ def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> fl
             known = pt.estimate(plan, profile=profile, cluster=where)
             short = 1.0 if epoch_s is not None else _mean_s(known) / known.iteration_s
             return iteration_s * short
-        dilation = found.dilation_increases[-1].dilation  # this machine could not keep up: again, and slower
+        slower = found.dilation_increases[-1].dilation  # this machine could not keep up: again, and slower
 
 
 def estimated_s(plan: Plan, profile: Profile, bandwidth_mbit: float, samples: int) -> float:
