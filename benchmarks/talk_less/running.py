@@ -19,7 +19,7 @@ from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 
 _STEPS, _WINDOWS = 6, 2
-"""How long an iteration is timed."""
+"""How long an iteration is timed; windows at least for an epoch."""
 Evaluations = list[tuple[int, float]]
 """After so many iterations, the loss on held-out data."""
 
@@ -46,8 +46,9 @@ def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> fl
     An epoch ends with an exchange. Where its last window is shorter, the event clock says what that adds in the mean.
     """
     phase = plan.phases[0]
-    iterations = _STEPS if phase.sync_kind.one_model else _WINDOWS * (phase.every or EVALUATED_EVERY)
-    where, slower = cluster(bandwidth_mbit, len(task.train)), dilation(bandwidth_mbit)
+    together = phase.sync_kind.one_model
+    iterations = _STEPS if together else max(_WINDOWS * (phase.every or EVALUATED_EVERY), EVALUATED_EVERY)
+    where, slower = cluster(bandwidth_mbit, len(task.train)), None if together else dilation(bandwidth_mbit)
     while True:
         with tempfile.TemporaryDirectory() as folder:
             found = pt.run(
