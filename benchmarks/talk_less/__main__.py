@@ -89,7 +89,7 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     setting = Setting(task, profile, iterations, _bandwidths(asked), kept, asked)
     rows: dict[str, Row] = {}
     for name in dict.fromkeys(["step", *(each for each in chosen if each != AUTO)]):
-        rows[name] = method_row(setting, name, methods()[name], "step" if name == OVERLAP else None)
+        rows[name] = method_row(setting, name, setting.plan(methods()[name]), "step" if name == OVERLAP else None)
     rows |= {} if asked.quick else {name: ddp_row(setting, name) for name in DDP}
     rows |= {} if asked.quick else {"flower": flower_row(setting, methods()["federated"])}
     at = TARGET_AT * iterations

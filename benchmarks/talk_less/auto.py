@@ -37,14 +37,13 @@ _SHORT, _LONG = EVALUATED_EVERY, 2 * EVALUATED_EVERY
 def piloted(task: Task, profile: Profile, iterations: int, bandwidths: Sequence[float]) -> dict[str, Any]:
     """The learning curve of a task, and what its pilots cost: here, and on the cluster by the event clock."""
     fractions, where = (_LONG / iterations, _SHORT / iterations), cluster(5.0, len(task.train))
-    began_s, before = time.monotonic(), os.times()
+    began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         learning = pt.pilot(
             replace(task, held_out=task.chosen_on).recipe(iterations), folder, cluster=where, profile=profile,
             batch=len(DEVICES) * SAMPLES, epochs=EPOCHS, fractions=fractions, replicas=_REPLICAS, windows=_WINDOWS,
             outer=USUAL_OUTER, exchange_codecs=_CODECS, seed=_SEED,
         )  # fmt: skip
-    spent = [now - then for now, then in zip(os.times()[:4], before[:4], strict=True)]
     grid = PilotGrid(
         fractions=fractions, replicas=_REPLICAS, windows=_WINDOWS, outer=USUAL_OUTER,
         exchange_codecs=tuple(map(known_exchange, _CODECS)),
@@ -55,7 +54,6 @@ def piloted(task: Task, profile: Profile, iterations: int, bandwidths: Sequence[
         "runs": len(settings),
         "iterations": round(sum(_iterations(each, iterations) for each in settings)),
         "here_s": time.monotonic() - began_s,
-        "here_cpu_s": sum(spent),
         "load": round(os.getloadavg()[0], 1),
         "on_the_cluster_s": {f"{b:g}": _there_s(settings, profile, iterations, b) for b in bandwidths},
     }
@@ -97,6 +95,14 @@ def agreement(phase: Phase, depth: int) -> dict[str, Any] | None:
     names = ("sync", "every", "outer", "server", "meet", "overlap", "averaging", "exchange")
     whole = phase.model_dump(mode="json")
     return {name: whole[name] for name in names if name in whole}
+
+
+def evaluated_often(made: Plan) -> Plan:
+    """A plan whose epochs are as long as those of all methods, so that it is evaluated as often."""
+    (phase,) = made.phases
+    sources = [each.model_copy(update={"epoch_samples": EVALUATED_EVERY * each.samples}) for each in phase.sources]
+    often = phase.model_copy(update={"sources": tuple(sources), "epochs": None})
+    return made.model_copy(update={"phases": (often,), "estimate": None})
 
 
 def seconds_of(plan: Plan, iterations: float) -> float:

@@ -16,7 +16,7 @@ from benchmarks.talk_less import auto
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods
 from benchmarks.talk_less.replay import replayed
 from benchmarks.talk_less.rows import DDP, Row, Setting, method_row
-from benchmarks.talk_less.running import to_target
+from benchmarks.talk_less.running import learnt, to_target
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Plan
 
@@ -74,26 +74,24 @@ def _told(made: Plan) -> Row:
 
 def _private(setting: Setting, rows: dict[str, Row], made: Plan, target: float, bandwidth_mbit: float) -> Row:
     at = f"{bandwidth_mbit:g}"
-    chosen, row = _trained(setting, rows, made)
-    if row is None:
-        return {"chosen": chosen, "why_not": "not the network on each device, which is what is trained here"}
+    chosen, row = _trained(setting._replace(bandwidths=[bandwidth_mbit]), rows, made)
     reached = to_target(row, target)
     own_s = reached.get("target_s", {}).get(at, math.inf)
     told = {"iteration_s": row["iteration_s"][at], "load": row.get("loads", {}).get(at), "target_s": own_s}
     peers = _peers(rows, target, at)
-    return {"chosen": chosen, **{k: v for k, v in reached.items() if k != "target_s"}, **told, **_beside(own_s, peers)}
+    return {"chosen": chosen, "how": row["how"], **reached, **told, **_beside(own_s, peers)}
 
 
-def _trained(setting: Setting, rows: dict[str, Row], made: Plan) -> tuple[str, Row | None]:
-    """The name and the row of the method that was chosen; that of another name if it is none of the table."""
+def _trained(setting: Setting, rows: dict[str, Row], made: Plan) -> tuple[str, Row]:
+    """The name and the row of the method that was chosen; a row of its own if it is none of the table."""
     fields = auto.agreement(made.phases[0], len(setting.profile.layers))
-    if fields is None:
-        return str(made.decision["strategy"]), None
-    asked = setting.plan(fields)
-    known = [name for name, each in methods().items() if setting.plan(each) == asked]
-    name = known[0] if known else "auto: " + ", ".join(f"{k} {v}" for k, v in fields.items() if v)
-    learnt_as = "step" if name == "step, overlap" else None
-    return name, rows.get(name) or method_row(setting, name, fields, learnt_as)
+    agreed = None if fields is None else setting.plan(fields)
+    for name, each in methods().items():
+        if agreed is not None and setting.plan(each) == agreed:
+            learnt_as = "step" if name == "step, overlap" else None
+            return name, rows.get(name) or method_row(setting, name, agreed, learnt_as)
+    name = f"auto's at {setting.bandwidths[0]:g} Mbit/s"
+    return name, method_row(setting, name, agreed or auto.evaluated_often(made))
 
 
 def _open(setting: Setting, rows: dict[str, Row], made: Plan, target: float, bandwidth_mbit: float) -> Row:
@@ -114,13 +112,20 @@ def _open(setting: Setting, rows: dict[str, Row], made: Plan, target: float, ban
 
 
 def _learnt(setting: Setting, rows: dict[str, Row], made: Plan) -> Row:
-    """What a plan learns, replayed: as ``step``, or replicas that train apart, to which samples are dealt in order."""
+    """What a plan learns: as ``step``; replayed where replicas train apart, to which samples are dealt in order."""
     if _learns_as_step(made):
         return rows["step"]
-    known = made.phases[0].model_dump(mode="json")
-    name = f"open: {json.dumps(known, sort_keys=True)}"
-    trained = setting.kept.row(name, lambda: replayed(setting.task, made.phases[0], setting.iterations))
-    return {**trained, "iteration_s": {}}
+    phase, depth = made.phases[0], len(setting.profile.layers)
+    name = f"open: {json.dumps(phase.model_dump(mode='json'), sort_keys=True)}"
+
+    def trained() -> Row:
+        progress(f"{setting.task.name}: auto, open: training")
+        if all(each.layers == (1, depth) for each in phase.instances):
+            return replayed(setting.task, phase, setting.iterations)
+        often = auto.evaluated_often(made)
+        return learnt(setting.task, often, setting.profile, setting.iterations, private=False)
+
+    return {**setting.kept.row(name, trained), "iteration_s": {}}
 
 
 def _learns_as_step(made: Plan) -> bool:

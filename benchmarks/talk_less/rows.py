@@ -47,25 +47,33 @@ class Setting(NamedTuple):
         return plan(self.profile.model, len(self.profile.layers), fields)
 
 
-def method_row(setting: Setting, name: str, fields: dict[str, Any], learnt_as: str | None = None) -> Row:
+def method_row(setting: Setting, name: str, made: Plan, learnt_as: str | None = None) -> Row:
     """What a training has learnt, or ``learnt_as`` another, and the seconds of its iterations.
 
     In a replay those of the event clock, unless they are to be measured.
     """
-    made, samples = setting.plan(fields), len(setting.task.train)
+    samples = len(setting.task.train)
     trained = setting.kept.row(learnt_as or name, lambda: _learnt(setting, name, made))
     estimated = {f"{b:g}": estimated_s(made, setting.profile, b, samples) for b in setting.bandwidths}
+    how = "replayed in one process" if _is_replayed(setting, made) else "really run"
     if setting.by_clock:
-        return {**trained, "iteration_s": estimated, "how": "replayed in one process; seconds of the event clock"}
+        return {**trained, "iteration_s": estimated, "how": f"{how}; seconds of the event clock"}
     found = _measured(setting, name, lambda b: timed(setting.task, made, setting.profile, b))
+    found["how"] = f"{how}; seconds measured"
     return {**trained, **found, "estimated_s": estimated}
 
 
 def _learnt(setting: Setting, name: str, made: Plan) -> Row:
     progress(f"{setting.task.name}: {name}: training")
-    if setting.asked.replay:
+    if _is_replayed(setting, made):
         return replayed(setting.task, made.phases[0], setting.iterations, setting.asked.seed)
     return learnt(setting.task, made, setting.profile, setting.iterations)
+
+
+def _is_replayed(setting: Setting, made: Plan) -> bool:
+    """Whether a training is replayed: where that is asked for, and replicas have the whole network."""
+    whole = (1, len(setting.profile.layers))
+    return bool(setting.asked.replay) and all(each.layers == whole for each in made.phases[0].instances)
 
 
 def ddp_row(setting: Setting, name: str) -> Row:
@@ -119,8 +127,7 @@ def _measured(setting: Setting, name: str, timed_at: Callable[[float], float]) -
         for b in setting.bandwidths
     }
     found = {key: {at: each[key] for at, each in times.items()} for key in ("iteration_s", "load")}
-    how = "replayed in one process; seconds measured" if setting.asked.replay and name not in DDP else "measured"
-    return {"iteration_s": found["iteration_s"], "loads": found["load"], "how": how}
+    return {"iteration_s": found["iteration_s"], "loads": found["load"], "how": "measured"}
 
 
 def computing_s(profile: Profile) -> float:

@@ -24,10 +24,10 @@ Evaluations = list[tuple[int, float]]
 """After so many iterations, the loss on held-out data."""
 
 
-def learnt(task: Task, plan: Plan, profile: Profile, iterations: int) -> dict[str, Any]:
+def learnt(task: Task, plan: Plan, profile: Profile, iterations: int, *, private: bool = True) -> dict[str, Any]:
     """The losses of a training, and the bytes that replicas exchanged in an iteration, over all links."""
     with tempfile.TemporaryDirectory() as folder:
-        where = cluster(100.0, len(task.train))
+        where = cluster(100.0, len(task.train), private=private)
         pt.run(
             plan, folder, profile=profile, cluster=where, recipe=task.recipe(iterations), iterations=iterations,
             testbed="none", trace="full", progress=False, replan=False,
