@@ -13,10 +13,11 @@ from typing import Any
 import palmette as pt
 from benchmarks.command import progress
 from benchmarks.talk_less import auto
-from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods
+from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, open_cluster
 from benchmarks.talk_less.replay import replayed
 from benchmarks.talk_less.rows import DDP, Row, Setting, method_row
 from benchmarks.talk_less.running import learnt, to_target
+from palmette.spec.cluster import Cluster
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Plan
 
@@ -43,15 +44,21 @@ def _pilots(setting: Setting) -> Row:
 
 
 def _planned(setting: Setting, learning: Learning, bandwidth_mbit: float, target: float, *, private: bool) -> Plan:
-    where = cluster(bandwidth_mbit, len(setting.task.train), private=private)
+    where = _cluster(setting, bandwidth_mbit, private=private)
 
     def made() -> Row:
         progress(f"{setting.task.name}: auto: {bandwidth_mbit:g} Mbit/s, {'private' if private else 'open'}")
         found = auto.planned(learning, setting.profile, where, target)
         return found.model_copy(update={"inputs": None}).model_dump(mode="json")
 
-    name = f"auto for {target} at {bandwidth_mbit:g} Mbit/s, {'private' if private else 'open'}"
+    rule = "private" if private else f"open, {setting.task.stored_bytes} bytes a sample"
+    name = f"auto for {target} at {bandwidth_mbit:g} Mbit/s, {rule}"
     return Plan.model_validate_json(json.dumps(setting.kept.row(name, made)))
+
+
+def _cluster(setting: Setting, bandwidth_mbit: float, *, private: bool) -> Cluster:
+    many, stored_bytes = len(setting.task.train), setting.task.stored_bytes
+    return cluster(bandwidth_mbit, many) if private else open_cluster(bandwidth_mbit, many, stored_bytes)
 
 
 def _told(made: Plan) -> Row:
@@ -96,7 +103,7 @@ def _trained(setting: Setting, rows: dict[str, Row], made: Plan) -> tuple[str, R
 
 def _open(setting: Setting, rows: dict[str, Row], made: Plan, target: float, bandwidth_mbit: float) -> Row:
     """By the event clock: ``auto``, and all samples once to the best node, with plain PyTorch there."""
-    at, where = f"{bandwidth_mbit:g}", cluster(bandwidth_mbit, len(setting.task.train), private=False)
+    at, where = f"{bandwidth_mbit:g}", _cluster(setting, bandwidth_mbit, private=False)
     upload = pt.plan("upload", profile=setting.profile, cluster=where, batch=len(DEVICES) * SAMPLES, epochs=1)
     step, many = (
         to_target(row, target)["iterations_to_target"] for row in (rows["step"], _learnt(setting, rows, made))

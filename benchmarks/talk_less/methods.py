@@ -48,6 +48,18 @@ def cluster(bandwidth_mbit: float, samples: int, *, private: bool = True) -> Clu
     return fill_hardware_defaults(Cluster.model_validate({"nodes": nodes, "links": links}))
 
 
+def open_cluster(bandwidth_mbit: float, samples: int, stored_bytes: int | None) -> Cluster:
+    """The same, with data that may move, in samples of so many bytes."""
+    found = cluster(bandwidth_mbit, samples, private=False)
+    nodes = {
+        name: node.model_copy(update={"source": node.source.model_copy(update={"sample_bytes": stored_bytes})})
+        if node.source is not None and stored_bytes is not None
+        else node
+        for name, node in found.nodes.items()
+    }
+    return found.model_copy(update={"nodes": nodes})
+
+
 def dilation(bandwidth_mbit: float) -> float:
     """How much slower iterations are timed than they are: enough that processes which wait for a core do not count."""
     return _DILATION.get(bandwidth_mbit, 10.0)

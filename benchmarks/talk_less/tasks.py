@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import random
 import tarfile
@@ -41,6 +42,8 @@ class Task:
     """Other samples that nothing is trained on, by which settings are chosen."""
     lr: float
     momentum: float
+    stored_bytes: int | None = None
+    """Of a sample as a person would copy it; None for the numbers that the network takes."""
 
     def recipe(self, iterations: int) -> pt.Recipe:
         """The task as Palmette takes it, for a run of so many iterations: a warm-up, then a cosine."""
@@ -59,7 +62,8 @@ def warmup(iterations: int) -> int:
 def images(archive: Path, samples: int) -> Task:
     """CIFAR-10 from an archive in the official layout; the digits of scikit-learn where there is none."""
     found = _cifar10(archive, samples) if archive.exists() else _digits(samples)
-    return Task("vgg on CIFAR-10" if archive.exists() else "vgg on digits", small_vgg, *found, lr=0.02, momentum=0.9)
+    name = "vgg on CIFAR-10" if archive.exists() else "vgg on digits"
+    return Task(name, small_vgg, *found, lr=0.02, momentum=0.9, stored_bytes=math.prod(IMAGE))
 
 
 def noise(samples: int) -> Task:
