@@ -28,24 +28,30 @@ from palmette.spec.profile import Profile
 from palmette.spec.sync import USUAL_OUTER
 
 EPOCHS = 4
-_WINDOWS, _CODECS, _REPLICAS = (1, 10, 50), ("int8", "lowrank:2"), (1, 2)
+_WINDOWS, _CODECS = (1, 10, 50), ("int8", "lowrank:2")
 _SEED = 100
 _SHORT, _LONG = EVALUATED_EVERY, 2 * EVALUATED_EVERY
 """Iterations of an epoch of a pilot, with the least and the most data."""
 
 
-def piloted(task: Task, profile: Profile, iterations: int, bandwidths: Sequence[float]) -> dict[str, Any]:
-    """The learning curve of a task, and what its pilots cost: here, and on the cluster by the event clock."""
+def piloted(
+    task: Task, profile: Profile, iterations: int, bandwidths: Sequence[float], most_replicas: int
+) -> dict[str, Any]:
+    """The learning curve of a task, and what its pilots cost: here, and on the devices by the event clock.
+
+    A curve knows what it costs that so many replicas train apart, as they do where each of so many nodes has data.
+    """
+    replicas = (1, most_replicas)
     fractions, where = (_LONG / iterations, _SHORT / iterations), cluster(5.0, len(task.train))
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         learning = pt.pilot(
             replace(task, held_out=task.chosen_on).recipe(iterations), folder, cluster=where, profile=profile,
-            batch=len(DEVICES) * SAMPLES, epochs=EPOCHS, fractions=fractions, replicas=_REPLICAS, windows=_WINDOWS,
+            batch=len(DEVICES) * SAMPLES, epochs=EPOCHS, fractions=fractions, replicas=replicas, windows=_WINDOWS,
             outer=USUAL_OUTER, exchange_codecs=_CODECS, seed=_SEED,
         )  # fmt: skip
     grid = PilotGrid(
-        fractions=fractions, replicas=_REPLICAS, windows=_WINDOWS, outer=USUAL_OUTER,
+        fractions=fractions, replicas=replicas, windows=_WINDOWS, outer=USUAL_OUTER,
         exchange_codecs=tuple(map(known_exchange, _CODECS)),
     )  # fmt: skip
     settings = grid.settings(where)
@@ -55,7 +61,7 @@ def piloted(task: Task, profile: Profile, iterations: int, bandwidths: Sequence[
         "iterations": round(sum(_iterations(each, iterations) for each in settings)),
         "here_s": time.monotonic() - began_s,
         "load": round(os.getloadavg()[0], 1),
-        "on_the_cluster_s": {f"{b:g}": _there_s(settings, profile, iterations, b) for b in bandwidths},
+        "on_the_devices_s": {f"{b:g}": _there_s(settings, profile, iterations, b) for b in bandwidths},
     }
 
 

@@ -26,10 +26,10 @@ PEERS = (*DDP, "flower")
 
 def judged(setting: Setting, rows: dict[str, Row], target: float) -> dict[str, Any]:
     """What ``auto`` chose by its pilots at each bandwidth, and how soon it reaches the loss beside the best peer."""
-    pilots = setting.kept.row("pilots", lambda: _pilots(setting))
-    learning = Learning.model_validate(pilots["learning"])
-    found: dict[str, Any] = {"pilots": pilots}
+    found: dict[str, Any] = {}
     for rule, beside in (("private", _private), ("open", _open)):
+        found[f"pilots, {rule}"] = pilots = _pilots(setting, rule)
+        learning = Learning.model_validate(pilots["learning"])
         found[rule] = {}
         for bandwidth in setting.bandwidths:
             made = _planned(setting, learning, bandwidth, target, private=rule == "private")
@@ -38,9 +38,15 @@ def judged(setting: Setting, rows: dict[str, Row], target: float) -> dict[str, A
     return found
 
 
-def _pilots(setting: Setting) -> Row:
-    progress(f"{setting.task.name}: pilots")
-    return auto.piloted(setting.task, setting.profile, setting.iterations, setting.bandwidths)
+def _pilots(setting: Setting, rule: str) -> Row:
+    """Pilots of as many replicas as there can be: one for each owner of private data, else one for each node."""
+    many = len(DEVICES) if rule == "private" else len(DEVICES) + 1
+
+    def made() -> Row:
+        progress(f"{setting.task.name}: pilots, {rule}")
+        return auto.piloted(setting.task, setting.profile, setting.iterations, setting.bandwidths, many)
+
+    return setting.kept.row(f"pilots, {many} replicas", made)
 
 
 def _planned(setting: Setting, learning: Learning, bandwidth_mbit: float, target: float, *, private: bool) -> Plan:
@@ -51,7 +57,7 @@ def _planned(setting: Setting, learning: Learning, bandwidth_mbit: float, target
         found = auto.planned(learning, setting.profile, where, target)
         return found.model_copy(update={"inputs": None}).model_dump(mode="json")
 
-    rule = "private" if private else f"open, {setting.task.stored_bytes} bytes a sample"
+    rule = "private" if private else f"open, {setting.task.stored_bytes} bytes a sample, three replicas tried"
     name = f"auto for {target} at {bandwidth_mbit:g} Mbit/s, {rule}"
     return Plan.model_validate_json(json.dumps(setting.kept.row(name, made)))
 
