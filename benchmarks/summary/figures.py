@@ -135,6 +135,7 @@ BENCHMARKS = (
             ),
             _at_most("`auto` to a loss, behind the best peer", "*/auto/private|open/*/behind_best_peer", 0.03),
         ),
+        ("--open",),
     ),
     Benchmark("strategies", 10 * _MINUTE, (_at_most("strategies' plans, measured, median error", "median", 0.02),)),
     Benchmark(

@@ -71,6 +71,7 @@ def _arguments() -> Namespace:
     made.add_argument("--bandwidth", action="append", type=float, help="only this one, in Mbit/s; may be repeated")
     made.add_argument("--method", action="append", choices=[*methods(), AUTO], help="only this one beside step")
     made.add_argument("--all", action="store_true", help="all methods at all bandwidths, not the default subset")
+    made.add_argument("--open", action="store_true", help="auto also where data may move, beside a copy of it")
     made.add_argument("--flower", type=Path, metavar="ENVIRONMENT", help="folder of an environment with flwr and torch")
     made.add_argument("--iterations", type=int, default=400, help="of each training (default: 400)")
     made.add_argument("--replay", action="store_true", help="in one process, with the seconds of the event clock")

@@ -27,7 +27,8 @@ PEERS = (*DDP, "flower")
 def judged(setting: Setting, rows: dict[str, Row], target: float) -> dict[str, Any]:
     """What ``auto`` chose by its pilots at each bandwidth, and how soon it reaches the loss beside the best peer."""
     found: dict[str, Any] = {}
-    for rule, beside in (("private", _private), ("open", _open)):
+    rules = {"private": _private} | ({"open": _open} if setting.asked.open or setting.asked.all else {})
+    for rule, beside in rules.items():
         found[f"pilots, {rule}"] = pilots = _pilots(setting, rule)
         learning = Learning.model_validate(pilots["learning"])
         found[rule] = {}
