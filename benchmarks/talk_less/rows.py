@@ -58,7 +58,8 @@ def method_row(setting: Setting, name: str, made: Plan, learnt_as: str | None = 
     how = "replayed in one process" if _is_replayed(setting, made) else "really run"
     if setting.by_clock:
         return {**trained, "iteration_s": estimated, "how": f"{how}; seconds of the event clock"}
-    found = _measured(setting, name, lambda b: timed(setting.task, made, setting.profile, b))
+    quick = setting.asked.quick
+    found = _measured(setting, name, lambda b: timed(setting.task, made, setting.profile, b, quick=quick))
     found["how"] = f"{how}; seconds measured"
     return {**trained, **found, "estimated_s": estimated}
 
