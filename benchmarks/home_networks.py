@@ -91,17 +91,17 @@ class HomeNetwork:
         ip("-n", self.machine, "route", "add", "default", "via", GATEWAY)
         self._inside(self.router, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         self._inside(self.router, "nft", "-f", "-", given=_MASQUERADE)
-        self._shape()
+        self.shape(*self._rates)
         return self
 
-    def _shape(self) -> None:
-        up, down = self._rates
-        if up is not None:
-            shaped = ["root", "tbf", "rate", f"{up}mbit", "burst", "16kb", "latency", "200ms"]
-            self._inside(self.router, "tc", "qdisc", "add", "dev", "public", *shaped)
-        if down is not None:
-            shaped = ["root", "tbf", "rate", f"{down}mbit", "burst", "16kb", "latency", "200ms"]
-            subprocess.run(["tc", "qdisc", "add", "dev", self._cable, *shaped], check=True, capture_output=True)
+    def shape(self, up_mbit: float | None, down_mbit: float | None) -> None:
+        """Give the public cable other bandwidths; None leaves one as it is."""
+        queue = ["root", "tbf", "burst", "16kb", "latency", "200ms", "rate"]
+        if up_mbit is not None:
+            self._inside(self.router, "tc", "qdisc", "replace", "dev", "public", *queue, f"{up_mbit}mbit")
+        if down_mbit is not None:
+            words = ["tc", "qdisc", "replace", "dev", self._cable, *queue, f"{down_mbit}mbit"]
+            subprocess.run(words, check=True, capture_output=True)
 
     def _inside(self, where: str, *words: str, given: str | None = None) -> None:
         command = ["ip", "netns", "exec", where, *words]

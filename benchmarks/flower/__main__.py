@@ -17,7 +17,8 @@ from typing import Any
 
 from benchmarks.command import parser, print_result, progress
 from benchmarks.flower.clients import BATCH, CLIENTS, DOWN_MBIT, SAMPLES, UP_MBIT, Homes, Side, Watched
-from benchmarks.flower.flower_side import FlowerSide, why_no_flower
+from benchmarks.flower.deployment import why_no_flower
+from benchmarks.flower.flower_side import FlowerSide
 from benchmarks.flower.palmette_side import PalmetteSide
 from benchmarks.home_networks import why_no_networks
 

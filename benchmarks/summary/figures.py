@@ -137,14 +137,23 @@ BENCHMARKS = (
     ),
     Benchmark(
         "talk_less",
-        90 * _MINUTE,
+        40 * _MINUTE,
         (
             _at_most("DiLoCo, 50 steps: loss above that of `step`", "*/beside_step/diloco 50/loss", 0.02),
             _at_least(
                 "DiLoCo, 50 steps: times fewer bytes", "*/beside_step/diloco 50/times_fewer_bytes", 40.0, "number"
             ),
             _at_least("overlap hides of what links allow", "*/overlap/*/of_all", 0.5),
+            _at_least(
+                "`auto` to a loss at 5 Mbit/s, private data, times as soon as the best peer",
+                "*/auto/private/5/times_as_soon_as_best_peer",
+                2.0,
+                "number",
+            ),
+            _at_most("`auto` to a loss, private data, behind the best peer", "*/auto/private/*/behind_best_peer", 0.03),
+            _at_most("`auto` to a loss, open data, behind the best peer", "*/auto/open/*/behind_best_peer", 0.03),
         ),
+        ("--open",),
     ),
     Benchmark("strategies", 10 * _MINUTE, (_at_most("strategies' plans, measured, median error", "median", 0.02),)),
     Benchmark(

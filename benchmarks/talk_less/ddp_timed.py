@@ -19,7 +19,7 @@ from benchmarks.peers.pads import PaddedLayers, Seconds, calibrated
 from benchmarks.peers.tasks import Done, Lesson, MadeElsewhere, Order, Setup
 from benchmarks.peers.trainers import update
 from benchmarks.talk_less.ddp import BEGIN, hooked
-from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster
+from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, dilation
 from benchmarks.talk_less.tasks import noise, text
 from palmette.cost.estimate import evaluator
 from palmette.runtime.worker.dropout import Draw
@@ -29,15 +29,13 @@ from palmette.zoo.models import load_network
 _SAMPLES = 512
 """Of a task that is timed only."""
 _STEPS = 6
-_DILATION = {5.0: 10.0, 20.0: 20.0, 100.0: 30.0}
-"""By bandwidth: enough that processes which wait for a core do not count."""
 
 
 def timed(name: str, profile: Profile, bandwidth_mbit: float, *, power_sgd: bool) -> float:
     """The median emulated seconds of an iteration, once PowerSGD has begun."""
     make = partial(PaddedDdp, name=name, power_sgd=power_sgd)
     known = evaluator(profile, cluster(bandwidth_mbit, _SAMPLES))
-    crew = Crew(known, DEVICES, Lesson("", SAMPLES), MadeElsewhere(make), _DILATION.get(bandwidth_mbit, 10.0))
+    crew = Crew(known, DEVICES, Lesson("", SAMPLES), MadeElsewhere(make), dilation(bandwidth_mbit))
     try:
         steps = [crew.step() for _ in range(BEGIN + 2 + _STEPS if power_sgd else 2 + _STEPS)]
     finally:

@@ -7,6 +7,7 @@ machine is. ``check`` compares it with a real run. Where parts of the network ha
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,8 +35,8 @@ def replayed(task: Task, phase: Phase, iterations: int, seed: int = 0) -> dict[s
     """The losses on held-out data, that on other such data in the end, and the bytes exchanged in an iteration."""
     made = _Windows(task, phase, iterations, seed) if phase.every or phase.sync == "epoch" else None
     replay = made or _Steps(task, phase, iterations, seed)
-    evaluations = [(number, round(_loss(replay.model, task.held_out), 4)) for number in replay]
-    chosen_on = round(_loss(replay.model, task.chosen_on), 4)
+    evaluations = [(number, round(held_out_loss(replay.model, task.held_out), 4)) for number in replay]
+    chosen_on = round(held_out_loss(replay.model, task.chosen_on), 4)
     return {
         "evaluations": evaluations,
         "chosen_on": chosen_on,
@@ -51,8 +52,9 @@ class _Training:
         self.task, self.phase, self.iterations, self.seed = task, phase, iterations, seed
         self.model = task.make()
         self.weights = list(self.model.parameters())
-        batches = Batches(len(task.train), len(DEVICES) * SAMPLES, seed)
-        self.slices: Slices = lambda number: np.array_split(np.asarray(batches.indices(number)), len(DEVICES))
+        self.shares = _shares(phase)
+        batches, ends = Batches(len(task.train), phase.batch, seed), np.cumsum(self.shares)[:-1]
+        self.slices: Slices = lambda number: np.split(np.asarray(batches.indices(number)), ends)
 
     def __iter__(self) -> Iterator[int]:
         for number in range(self.iterations):
@@ -75,8 +77,10 @@ class _Training:
         loss = share * nn.functional.cross_entropy(model(inputs), labels)
         return list(torch.autograd.grad(loss, list(model.parameters())))
 
-    def message_bytes(self) -> int:
-        return sum(self.phase.exchange.bytes_of(tuple(each.shape)) for each in self.weights)
+    def exchange_bytes(self) -> int:
+        """What all replicas send to where they meet, and get back."""
+        away = sum(each.node != _meeting_node(self.phase) for each in self.phase.instances)
+        return 2 * away * sum(self.phase.exchange.bytes_of(tuple(each.shape)) for each in self.weights)
 
 
 class _Steps(_Training):
@@ -85,23 +89,23 @@ class _Steps(_Training):
     def __init__(self, task: Task, phase: Phase, iterations: int, seed: int) -> None:
         super().__init__(task, phase, iterations, seed)
         self._optimizer = self.optimizer(self.model)
-        self._ends = [ErrorFeedback(exchange_coder(phase.exchange)) for _ in range(len(DEVICES) + 1)]
+        self._ends = _ends(phase)
 
     @property
     def bytes_an_iteration(self) -> float:
-        return 2 * len(DEVICES) * self.message_bytes()
+        return self.exchange_bytes()
 
     def iterate(self, number: int) -> None:
         self.set_rate(self._optimizer, number)
-        found = [self.gradients(self.model, taken, 1 / len(DEVICES)) for taken in self.slices(number)]
+        found = [self.gradients(self.model, taken, len(taken) / self.phase.batch) for taken in self.slices(number)]
         *devices, server = self._ends
         for k, weight in enumerate(self.weights):
             sent = [self._arriving(end, k, own[k]) for end, own in zip(devices, found, strict=True)]
             weight.grad = self._arriving(server, k, torch.stack(sent).sum(0))
         self._optimizer.step()
 
-    def _arriving(self, end: ErrorFeedback, k: int, values: Tensor) -> Tensor:
-        return _coded(end, str(k), values) if self.phase.exchange.kind.lossy else values
+    def _arriving(self, end: ErrorFeedback | None, k: int, values: Tensor) -> Tensor:
+        return values if end is None else _coded(end, str(k), values)
 
 
 class _Windows(_Training):
@@ -112,24 +116,20 @@ class _Windows(_Training):
         if phase.turns is not None:
             raise ValueError("expected a method without turns")
         self._window, self._fresh = phase.every or EVALUATED_EVERY, phase.sync == "epoch"
-        self._replicas = [copy.deepcopy(self.model) for _ in DEVICES]
+        self._replicas = [copy.deepcopy(self.model) for _ in self.shares]
         self._optimizers = [self.optimizer(each) for each in self._replicas]
-        self._ends = [ErrorFeedback(exchange_coder(phase.exchange)) for _ in range(len(DEVICES) + 1)]
+        self._ends = _ends(phase)
         chosen = phase.outer or OuterOptimizer(lr=1.0, momentum=0.0, nesterov=False)
         nesterov = chosen.nesterov and chosen.momentum > 0
         self._outer = torch.optim.SGD(self.weights, chosen.lr, momentum=chosen.momentum, nesterov=nesterov)
         if self._fresh:
-            self.slices = self._own_slices()
+            self.slices = own_slices(len(task.train), seed)
 
     @property
     def bytes_an_iteration(self) -> float:
         counts = len(DEVICES) * _COUNT_BYTES
-        return (2 * len(DEVICES) * self.message_bytes() + counts) / self._window
-
-    def _own_slices(self) -> Slices:
-        owned = shards(len(self.task.train), [1.0] * len(DEVICES), self.seed)
-        drawn = [Batches(len(each), SAMPLES, self.seed + k) for k, each in enumerate(owned)]
-        return lambda number: [own[each.indices(number)] for own, each in zip(owned, drawn, strict=True)]
+        exchanges = math.ceil(EVALUATED_EVERY / self._window)
+        return (self.exchange_bytes() + counts) * exchanges / EVALUATED_EVERY
 
     def iterate(self, number: int) -> None:
         for model, optimizer, taken in zip(self._replicas, self._optimizers, self.slices(number), strict=True):
@@ -137,17 +137,19 @@ class _Windows(_Training):
             for weight, gradient in zip(model.parameters(), self.gradients(model, taken), strict=True):
                 weight.grad = gradient
             optimizer.step()
-        if (number + 1) % self._window == 0:
+        place = number % EVALUATED_EVERY + 1
+        if place % self._window == 0 or place == EVALUATED_EVERY:  # an epoch ends with an exchange
             self._exchange()
 
     def _exchange(self) -> None:
         *devices, server = self._ends
+        parts = [share / sum(self.shares) for share in self.shares]
         replicas = zip(*(each.parameters() for each in self._replicas), strict=True)
         begun = [weight.detach().clone() for weight in self.weights]
         with torch.no_grad():
             for k, (weight, own) in enumerate(zip(self.weights, replicas, strict=True)):
                 sent = [self._arriving(end, k, each, weight) for end, each in zip(devices, own, strict=True)]
-                weight.grad = weight - torch.stack([each / len(sent) for each in sent]).sum(0)
+                weight.grad = weight - torch.stack([a * each for a, each in zip(parts, sent, strict=True)]).sum(0)
         self._outer.step()
         with torch.no_grad():
             for k, (weight, before) in enumerate(zip(self.weights, begun, strict=True)):
@@ -157,8 +159,31 @@ class _Windows(_Training):
         if self._fresh:
             self._optimizers = [self.optimizer(each) for each in self._replicas]
 
-    def _arriving(self, end: ErrorFeedback, k: int, weight: Tensor, begun: Tensor) -> Tensor:
-        return begun + _coded(end, str(k), weight - begun) if self.phase.exchange.kind.lossy else weight
+    def _arriving(self, end: ErrorFeedback | None, k: int, weight: Tensor, begun: Tensor) -> Tensor:
+        return weight if end is None else begun + _coded(end, str(k), weight - begun)
+
+
+def _shares(phase: Phase) -> list[int]:
+    """The samples of a batch that each replica takes, of the whole network at each place."""
+    return [sum(each.samples for each in phase.sources if each.into == own.id) for own in phase.instances]
+
+
+def _meeting_node(phase: Phase) -> str:
+    return phase.meet or phase.meeting_node
+
+
+def _ends(phase: Phase) -> list[ErrorFeedback | None]:
+    """What codes for each replica, and for where they meet; None where numbers arrive as they are."""
+    away = [each.node != _meeting_node(phase) for each in phase.instances]
+    lossy = phase.exchange.kind.lossy
+    return [ErrorFeedback(exchange_coder(phase.exchange)) if lossy and far else None for far in (*away, True)]
+
+
+def own_slices(samples: int, seed: int) -> Slices:
+    """The samples that each replica takes of its own data."""
+    owned = shards(samples, [1.0] * len(DEVICES), seed)
+    drawn = [Batches(len(each), SAMPLES, seed + k) for k, each in enumerate(owned)]
+    return lambda number: [own[each.indices(number)] for own, each in zip(owned, drawn, strict=True)]
 
 
 def _coded(end: ErrorFeedback, name: str, values: Tensor) -> Tensor:
@@ -167,7 +192,8 @@ def _coded(end: ErrorFeedback, name: str, values: Tensor) -> Tensor:
     return end.compress(name, (values if late is None else values + late).detach())[1]
 
 
-def _loss(model: nn.Module, part: TensorDataset) -> float:
+def held_out_loss(model: nn.Module, part: TensorDataset) -> float:
+    """The loss on data that nothing is trained on."""
     inputs, labels = part.tensors
     with torch.no_grad():
         return float(nn.functional.cross_entropy(model(inputs), labels))

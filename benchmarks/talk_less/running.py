@@ -12,21 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import palmette as pt
-from benchmarks.talk_less.methods import EVALUATED_EVERY, cluster
+from benchmarks.talk_less.methods import EVALUATED_EVERY, cluster, dilation
 from benchmarks.talk_less.tasks import Task
+from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 
 _STEPS, _WINDOWS = 6, 2
-"""How long an iteration is timed."""
+"""How long an iteration is timed; windows at least for an epoch."""
 Evaluations = list[tuple[int, float]]
 """After so many iterations, the loss on held-out data."""
 
 
-def learnt(task: Task, plan: Plan, profile: Profile, iterations: int) -> dict[str, Any]:
+def learnt(task: Task, plan: Plan, profile: Profile, iterations: int, *, private: bool = True) -> dict[str, Any]:
     """The losses of a training, and the bytes that replicas exchanged in an iteration, over all links."""
     with tempfile.TemporaryDirectory() as folder:
-        where = cluster(100.0, len(task.train))
+        where = cluster(100.0, len(task.train), private=private)
         pt.run(
             plan, folder, profile=profile, cluster=where, recipe=task.recipe(iterations), iterations=iterations,
             testbed="none", trace="full", progress=False, replan=False,
@@ -39,28 +40,38 @@ def learnt(task: Task, plan: Plan, profile: Profile, iterations: int) -> dict[st
     }
 
 
-def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> float:
-    """Measured seconds of an iteration on the emulated clock, exchange included."""
+def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float, *, quick: bool = False) -> float:
+    """Measured seconds of an iteration on the emulated clock, exchange included; windows dilated much unless ``quick``.
+
+    An epoch ends with an exchange. Where its last window is shorter, the event clock says what that adds in the mean.
+    """
     phase = plan.phases[0]
-    iterations = _STEPS if phase.sync_kind.one_model else _WINDOWS * (phase.every or EVALUATED_EVERY)
-    where, dilation = cluster(bandwidth_mbit, len(task.train)), None
+    together = phase.sync_kind.one_model
+    iterations = _STEPS if together else max(_WINDOWS * (phase.every or EVALUATED_EVERY), EVALUATED_EVERY)
+    where, slower = cluster(bandwidth_mbit, len(task.train)), None if together or quick else dilation(bandwidth_mbit)
     while True:
         with tempfile.TemporaryDirectory() as folder:
             found = pt.run(
                 plan, folder, profile=profile, cluster=where, recipe=task.recipe(iterations), iterations=iterations,
-                testbed="paced", dilation=dilation, progress=False, replan=False,
+                testbed="paced", dilation=slower, progress=False, replan=False,
             )  # fmt: skip
         epoch_s = found.measured[0].epoch_s
         iteration_s = found.iteration_s if epoch_s is None else epoch_s / EVALUATED_EVERY
         if iteration_s is not None:
-            return iteration_s
-        dilation = found.dilation_increases[-1].dilation  # this machine could not keep up: again, and slower
+            known = pt.estimate(plan, profile=profile, cluster=where)
+            short = 1.0 if epoch_s is not None else _mean_s(known) / known.iteration_s
+            return iteration_s * short
+        slower = found.dilation_increases[-1].dilation  # this machine could not keep up: again, and slower
 
 
 def estimated_s(plan: Plan, profile: Profile, bandwidth_mbit: float, samples: int) -> float:
-    """Seconds of an iteration by the evaluator, the exchange of an epoch shared by its iterations."""
-    found = pt.estimate(plan, profile=profile, cluster=cluster(bandwidth_mbit, samples))
-    return found.iteration_s if plan.phases[0].sync != "epoch" else found.epoch_s / EVALUATED_EVERY
+    """Seconds of an iteration by the evaluator, exchanges of an epoch shared by its iterations."""
+    return _mean_s(pt.estimate(plan, profile=profile, cluster=cluster(bandwidth_mbit, samples)))
+
+
+def _mean_s(estimate: Estimate) -> float:
+    assert estimate.epoch_s is not None
+    return estimate.epoch_s / EVALUATED_EVERY
 
 
 def reached(evaluations: Evaluations, target: float) -> float | None:
@@ -73,6 +84,15 @@ def reached(evaluations: Evaluations, target: float) -> float | None:
             return before[0] + (at - before[0]) * (before[1] - target) / (before[1] - loss)
         before = (at, loss)
     return None
+
+
+def to_target(row: dict[str, Any], target: float) -> dict[str, Any]:
+    """Iterations, bytes and seconds by bandwidth to a loss, where it was reached."""
+    many = reached(row["evaluations"], target) if "evaluations" in row else None
+    if many is None:
+        return {"iterations_to_target": None}
+    seconds = {bandwidth: many * each for bandwidth, each in row["iteration_s"].items()}
+    return {"iterations_to_target": many, "bytes_to_target": many * row["bytes_an_iteration"], "target_s": seconds}
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

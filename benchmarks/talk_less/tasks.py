@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import random
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import TensorDataset
 
 import palmette as pt
+from benchmarks.talk_less.networks import CONTEXT, small_gpt, small_vgg
 from palmette.zoo.data import load_data
 
 TEXT = "gpt on a text"
 IMAGE = (3, 32, 32)
 HELD_OUT = 2000
 ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-python-24k.tar.xz"
-CONTEXT, WIDTH, HEADS = 32, 64, 4
 _NOUNS = ("river", "node", "tree", "phone", "garden", "cloud", "letter", "window", "stone", "engine")
 _VERBS = ("finds", "carries", "follows", "answers", "leaves", "keeps", "divides", "remembers")
 _ENDS = ("slowly", "at night", "without a word", "every day", "in the rain", "for nothing")
@@ -40,6 +42,8 @@ class Task:
     """Other samples that nothing is trained on, by which settings are chosen."""
     lr: float
     momentum: float
+    stored_bytes: int | None = None
+    """Of a sample as a person would copy it; None for the numbers that the network takes."""
 
     def recipe(self, iterations: int) -> pt.Recipe:
         """The task as Palmette takes it, for a run of so many iterations: a warm-up, then a cosine."""
@@ -55,59 +59,11 @@ def warmup(iterations: int) -> int:
     return iterations // 10
 
 
-def small_vgg() -> nn.Module:
-    """Four convolutions and a linear layer: 70,000 weights."""
-
-    def block(before: int, after: int, *, pool: bool = True) -> nn.Sequential:
-        parts = [nn.Conv2d(before, after, 3, padding=1), nn.ReLU()]
-        return nn.Sequential(*parts, *([nn.MaxPool2d(2)] if pool else []))
-
-    return nn.Sequential(
-        block(3, 16), block(16, 32), block(32, 64), block(64, 64, pool=False), nn.Flatten(), nn.Linear(1024, 10)
-    )
-
-
-class _Embedding(nn.Module):
-    def __init__(self, symbols: int) -> None:
-        super().__init__()
-        self.token, self.place = nn.Embedding(symbols, WIDTH), nn.Parameter(0.02 * torch.randn(CONTEXT, WIDTH))
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        found: Tensor = self.token(tokens) + self.place
-        return found
-
-
-class _Block(nn.Module):
-    """Causal attention and a perceptron, each behind a norm, as in GPT-2."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.mixed, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.wide = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
-
-    def forward(self, values: Tensor) -> Tensor:
-        parts = self.mixed(self.first(values)).unflatten(-1, (3, HEADS, WIDTH // HEADS)).permute(2, 0, 3, 1, 4)
-        seen = nn.functional.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
-        values = values + self.out(seen.transpose(1, 2).flatten(2))
-        found: Tensor = values + self.wide(self.second(values))
-        return found
-
-
-class _Head(nn.Module):
-    def __init__(self, symbols: int) -> None:
-        super().__init__()
-        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, symbols)
-
-    def forward(self, values: Tensor) -> Tensor:
-        found: Tensor = self.out(self.norm(values[:, -1]))
-        return found
-
-
 def images(archive: Path, samples: int) -> Task:
     """CIFAR-10 from an archive in the official layout; the digits of scikit-learn where there is none."""
     found = _cifar10(archive, samples) if archive.exists() else _digits(samples)
-    return Task("vgg on CIFAR-10" if archive.exists() else "vgg on digits", small_vgg, *found, lr=0.02, momentum=0.9)
+    name = "vgg on CIFAR-10" if archive.exists() else "vgg on digits"
+    return Task(name, small_vgg, *found, lr=0.02, momentum=0.9, stored_bytes=math.prod(IMAGE))
 
 
 def noise(samples: int) -> Task:
@@ -161,7 +117,4 @@ def text(samples: int) -> Task:
     parts = [slice(at, at + many) for at, many in zip(begins, (samples, HELD_OUT, HELD_OUT), strict=True)]
     found = (TensorDataset(windows[part].contiguous(), following[part]) for part in parts)
 
-    def make() -> nn.Module:
-        return nn.Sequential(_Embedding(len(symbols)), _Block(), _Block(), _Head(len(symbols)))
-
-    return Task(TEXT, make, *found, lr=0.05, momentum=0.9)
+    return Task(TEXT, partial(small_gpt, len(symbols)), *found, lr=0.05, momentum=0.9)

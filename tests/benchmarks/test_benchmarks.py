@@ -176,7 +176,7 @@ def strategies(found: Found) -> None:
 
 
 def talk_less(found: Found) -> None:
-    (task,) = found.values()
+    (task,) = (each for each in found.values() if "methods" in each)
     assert set(task["methods"]) == {"step", "diloco 50", "diloco 50, int8"}
     assert task["beside_step"]["diloco 50"]["times_fewer_bytes"] > 40
     assert task["beside_step"]["diloco 50, int8"]["times_fewer_bytes"] > 150

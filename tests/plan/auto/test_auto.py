@@ -207,6 +207,7 @@ def test_a_loss_and_a_deadline_of_the_whole_training() -> None:
     curve = Learning(floor=0.0, scale=1.0, epoch_exponent=1.0, data_exponent=0.0, replica_exponent=0.0)
     made = auto(three_tiers(), goal=goal("time", loss=0.26), learning=curve)
     assert made.estimate is not None
+    assert "of the data, which is enough for the loss by the learning curve" in str(made.estimate.warnings)
     assert made.estimate.total_s == pytest.approx(made.decision["value"])
     assert made.decision["value"] == min(made.decision["compared"].values())
     assert "the whole training takes" in made.decision["why"]

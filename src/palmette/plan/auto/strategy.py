@@ -104,7 +104,7 @@ class Auto(Strategy):
         variables = _variables(chosen, plans, objective, findings)
         if left_out:
             variables["left_out"] = left_out
-        return Decision(chosen.phases, variables, chosen.model, chosen.batch)
+        return Decision(chosen.phases, variables, chosen.model, chosen.batch, _warnings(chosen, task))
 
     def _reason_to_leave_out(self, plan: Plan, task: Task) -> str | None:
         """What a plan would do to the training that the options do not allow; None where it may be taken."""
@@ -151,6 +151,11 @@ class Auto(Strategy):
 
 
 STRATEGIES = (Auto,)
+
+
+def _warnings(chosen: Plan, task: Task) -> tuple[str, ...] | None:
+    """What whoever made a plan for a loss says of its codecs, data and margin, which the price alone does not tell."""
+    return None if task.goal.loss is None or chosen.estimate is None else chosen.estimate.warnings
 
 
 def _are_late(found: Comparison) -> bool:

@@ -74,6 +74,8 @@ def make_plan(strategy: Strategy, ask: PlanRequest) -> Plan:
     assert not wrong, f"{strategy.name} made a plan that cannot be executed: {wrong[0]}"
     varying = {"moments": moments(plan.phases[0], prices)} if prices.cluster.varies else {}
     estimate = summary(plan, prices, epochs=ask.epochs)
+    if decision.warnings is not None:
+        estimate = estimate.model_copy(update={"warnings": decision.warnings})
     return plan.model_copy(update={"estimate": estimate, "decision": plan.decision | varying})
 
 

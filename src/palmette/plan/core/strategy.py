@@ -123,13 +123,14 @@ class Decision:
     """What a strategy decided: the phases of a plan, and its own variables for ``plan.json``.
 
     Without a profile there may be no phases. ``model`` and ``batch`` are those of the strategy's own table, if
-    it names them.
+    it names them. ``warnings`` are what a user should know, where the strategy knows more than the price tells.
     """
 
     phases: tuple[Phase, ...]
     variables: dict[str, Any] = field(default_factory=dict)
     model: str | None = None
     batch: int | None = None
+    warnings: tuple[str, ...] | None = None
 
 
 class Strategy(Protocol):
