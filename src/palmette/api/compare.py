@@ -29,6 +29,7 @@ def compare(
     input_as: InputAs = "stored",
     exchange_codec: str = "none",
     overlap: bool = False,
+    robust: float | None = None,
     freeze: Sequence[str] = (),
     precision: Precision | None = None,
     progress: Progress | None = None,
@@ -51,6 +52,7 @@ def compare(
         input_as: how samples travel.
         exchange_codec: how gradients of replicas travel.
         overlap: send gradients during backward, where that is faster.
+        robust: with 0.9, plan for what links that vary reach in nine of ten moments, and rank by that.
         freeze: patterns of weights or layers not to train.
         precision: of a network that is profiled first.
         progress: called while a network is profiled, and while strategies are compared.
@@ -61,6 +63,7 @@ def compare(
     """
     from palmette.api.planning_inputs import planning_inputs
     from palmette.plan.core.comparison import compare_to_loss
+    from palmette.plan.core.make_plan import of_what_holds
     from palmette.plan.core.strategy import Task
 
     inputs = planning_inputs(
@@ -76,5 +79,5 @@ def compare(
         precision=precision,
         progress=progress,
     )
-    task = Task(**inputs, seed=seed, epochs=epochs, input_as=input_as, overlap=overlap)
-    return compare_to_loss(task, options, progress)
+    task = Task(**inputs, seed=seed, epochs=epochs, input_as=input_as, overlap=overlap, robust=robust)
+    return compare_to_loss(of_what_holds(task), options, progress)

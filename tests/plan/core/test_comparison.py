@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
 import pytest
@@ -11,10 +11,12 @@ import palmette as pt
 from palmette.errors import ArgumentFault, InputError
 from palmette.plan.core.choice import score
 from palmette.plan.core.comparison import compare, cost, ranked
+from palmette.plan.core.make_plan import of_what_holds
 from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import HORIZON_EPOCHS, Task
 from palmette.spec.cluster import Limits
 from palmette.spec.learning import Learning
+from palmette.spec.link_trace import BandwidthTrace
 from tests.plan.problems import LITTLE, goal, node, profile, three_tiers
 
 
@@ -52,6 +54,19 @@ def test_the_order_is_the_same_every_time() -> None:
     names = ["jointdnn", "all-cloud", "all-device", "all-edge", "jointdnn+"]
     orders = {tuple(plan.strategy for plan in compare(task(), names=names).plans) for _ in range(3)}
     assert len(orders) == 1
+
+
+def test_plans_that_shall_hold_are_ranked_by_what_links_reach_that_long() -> None:
+    """A link of 20 Mbit/s that has 1 Mbit/s for a sixth of the time."""
+    (first, *rest) = three_tiers().links
+    trace = BandwidthTrace(time_s=(0.0, 4.0, 5.0), down_bps=(20e6, 1e6, 20e6))
+    varying = first.model_copy(update={"bandwidth_bps": None, "bandwidth_trace": trace})
+    slow = first.model_copy(update={"bandwidth_bps": 1e6})
+    names = ["all-device", "all-edge", "all-cloud"]
+    robust = replace(task(), cluster=three_tiers().model_copy(update={"links": (varying, *rest)}), robust=0.9)
+    always = replace(task(), cluster=three_tiers().model_copy(update={"links": (slow, *rest)}))
+    found, expected = (compare(of_what_holds(each), names=names).plans for each in (robust, always))
+    assert [(plan.strategy, plan.estimate) for plan in found] == [(plan.strategy, plan.estimate) for plan in expected]
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def make_plan(strategy: Strategy, ask: PlanRequest) -> Plan:
     prices = task.evaluator if isinstance(task, Task) else None
     _refuse_exchange(ask, prices)
     began = time.perf_counter()
-    decision = strategy.decide(_of_what_holds(task))
+    decision = strategy.decide(of_what_holds(task))
     plan_s = time.perf_counter() - began
     plan = Plan(
         strategy=strategy.name,
@@ -79,7 +79,7 @@ def make_plan(strategy: Strategy, ask: PlanRequest) -> Plan:
     return plan.model_copy(update={"estimate": estimate, "decision": plan.decision | varying})
 
 
-def _of_what_holds(task: Task) -> Task:
+def of_what_holds(task: Task) -> Task:
     """The task; where a plan shall hold for a share of the time, with what links reach that long."""
     if task.robust is None or task.cluster is None:
         return task
