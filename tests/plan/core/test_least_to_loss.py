@@ -108,13 +108,16 @@ def test_windows_travel_and_are_priced_as_was_asked() -> None:
     )
 
 
-def test_more_replicas_than_any_run_had_are_named() -> None:
+def test_more_replicas_and_more_data_than_any_run_had_are_named() -> None:
     phones = {f"phone-{k}": node("device", samples=320, private=True) for k in range(5)}
     links = tuple(link("phone-0", name, 0.05) for name in list(phones)[1:])
     known = profile(**dict.fromkeys(phones, 1.0))
     asked = Task(profile=known, cluster=Cluster(nodes=phones, links=links), batch=20, goal=goal("time", loss=0.3))
-    made = planned("local-sgd", asked, {"learning": curve(0.0)})
+    learning = curve(0.0)
+    fewer = learning.model_copy(update={"fitted_on": learning.fitted_on | {"data": (0.1, 0.5)}})
+    made = planned("local-sgd", asked, {"learning": fewer})
     assert "replicas 5: the runs of the learning curve have 1 to 4" in made.decision["beyond"]
+    assert "data 1: the runs of the learning curve have 0.1 to 0.5" in made.decision["beyond"]
 
 
 def slow_phones(**more: object) -> Task:

@@ -107,7 +107,8 @@ def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
     assert estimate.total_s is not None, "every phase says how many epochs it has"
     if task.goal.deadline_s is not None and estimate.total_s > task.goal.deadline_s:
         raise too_late("deadline_s", task.goal.deadline_s, estimate.total_s)
-    tried = {"epochs": epochs, "replicas": phase.replicas, "window": _window(phase, task)}
+    fraction = fraction_of(phase, task, learning)
+    tried = {"epochs": epochs, "data": fraction, "replicas": phase.replicas, "window": _window(phase, task)}
     beyond, terms = learning.beyond(**tried), learning.terms_of(codings_of(phase))
     decision = plan.decision | ({"beyond": beyond} if beyond else {})
     decision |= {"codecs": [term.model_dump(mode="json") for term in terms]} if terms else {}
