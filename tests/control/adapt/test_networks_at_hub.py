@@ -139,6 +139,7 @@ def worker_in(elsewhere: Elsewhere, place: HubWorkers, node: str) -> Iterator[No
         process.communicate()
 
 
+@pytest.mark.thorough  # test_nat does the same among other things
 @pytest.mark.namespaces
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and iproute2")
 def test_a_worker_without_network_that_comes_back_under_another_address_takes_part(runs: Runs) -> None:
