@@ -12,15 +12,19 @@ import pytest
 import palmette as pt
 from palmette.cli import execute
 from palmette.measure import repetitions
+from palmette.plan.hybrid import stages
 from tests.docs.commands import ROOT
 from tests.docs.session import Type, steps
-from tests.plan.problems import search_a_little
+from tests.plan.problems import LITTLE
 
 
 @pytest.fixture(autouse=True)
 def _soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches and measurements with little effort, and nothing of the user's own."""
-    search_a_little(monkeypatch)
+    for name in ("EFFORT", "EFFORT_PER_NODE", "EFFORT_PER_SOURCE"):
+        monkeypatch.setattr(stages, name, round(LITTLE * getattr(stages, name)))
+    for name in ("SMALL_EFFORT", "PIPELINE_EFFORT", "SIDE_BY_SIDE_EFFORT"):
+        monkeypatch.setattr(stages, name, 0)
     monkeypatch.setattr(repetitions, "BUDGET_S", 0.5)
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home" / name))

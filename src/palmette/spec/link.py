@@ -18,9 +18,7 @@ from palmette.spec.tcp import reached_bps
 from palmette.spec.units import BANDWIDTH, DURATION, ENERGY_PER_BIT, SHARE, SIZE
 
 _LEAST_BPS, _MOST_BPS = 1.0, 1e18
-_MOST_DELAY_S = 86_400.0
 Rate = Annotated[float, Field(strict=True, ge=_LEAST_BPS, le=_MOST_BPS)]
-Delay = Annotated[float, Field(strict=True, ge=0, le=_MOST_DELAY_S)]
 
 
 class MessageRate(Document):
@@ -56,8 +54,8 @@ class Link(Document):
     bandwidth_bps: Rate | None = None
     up_bps: Rate | None = None
     down_bps: Rate | None = None
-    latency_s: Delay = 0.0
-    jitter_s: Delay = 0.0
+    latency_s: Number = 0.0
+    jitter_s: Number = 0.0
     energy_j_per_bit: Number = 0.0
     loss_share: Annotated[float, Field(strict=True, ge=0.0, lt=1.0)] = 0.0
     duplex: Literal["full", "half"] = "full"
