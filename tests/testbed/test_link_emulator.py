@@ -12,6 +12,7 @@ import pytest
 from palmette.spec.link_trace import BandwidthTrace
 from palmette.testbed.link_emulator import ChannelRoute, LinkClient, LinkEmulator, LinkTraces
 from palmette.testbed.replay import Replay
+from tests.durations import lasting
 
 SAMPLES, GRADIENT = 0, 1
 ROUTES = {
@@ -68,7 +69,7 @@ def test_a_trace_is_replayed_as_slowly_as_all_else(dilation: float, tmp_path: Pa
         _, arrived_s = client.arrives()
     finally:
         links.close()
-    assert arrived_s - began_s == pytest.approx(0.3 * dilation, abs=0.03)
+    assert arrived_s - began_s == lasting(0.3 * dilation)
 
 
 def test_emulated_time_goes_on_when_it_is_stretched() -> None:

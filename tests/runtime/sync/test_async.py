@@ -88,7 +88,7 @@ def two_workers(*, server: str = "c") -> Phase:
 @pytest.mark.timing
 @pytest.mark.parametrize("server", ["a", "c"])
 def test_the_next_step_goes_to_who_is_free(server: str, tmp_path: Path) -> None:
-    testbed = MemoryGround({"b": 0.02})
+    testbed = MemoryGround({"b": 0.1})
     forest = Forest(rig(), two_workers(server=server), world(**KNOWN), tmp_path, testbed)
     outcome, _ = forest.trained(iterations=90)
     found = noted(tmp_path)
@@ -98,7 +98,7 @@ def test_the_next_step_goes_to_who_is_free(server: str, tmp_path: Path) -> None:
     assert sum(line["loss"] for line in found[-20:]) < sum(line["loss"] for line in found[:20])
     assert outcome.iterations == 90
     assert outcome.iteration_s is not None
-    assert outcome.iteration_s < 0.02
+    assert outcome.iteration_s < 0.1
 
 
 def test_many_workers_on_few_nodes_do_not_block_each_other(tmp_path: Path) -> None:
