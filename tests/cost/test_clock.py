@@ -41,7 +41,7 @@ class Graph(clock.Graph):
 
 
 def play(graph: Graph, capacities: Sequence[float], limits: Sequence[float]) -> clock.Timing:
-    return clock.play(graph, graph.seconds, graph.bits, limits, capacities)
+    return clock.play(graph, graph.seconds, graph.bits, limits, clock.Capacities(capacities))
 
 
 def test_nothing_takes_no_time() -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from palmette.cost.clock import Graph, play
+from palmette.cost.clock import Capacities, Graph, play
 from palmette.cost.critical_path import least_s, with_interruptions_s
 
 
@@ -29,7 +29,7 @@ def random_graph(seed: int) -> tuple[Graph, list[float], list[float]]:
 def test_the_clock_never_takes_less(seed: int) -> None:
     graph, seconds, bits = random_graph(seed)
     limits, capacities = [1.0, 1.0], [1.0, 2.0]
-    total_s = play(graph, seconds, bits, limits, capacities).total_s
+    total_s = play(graph, seconds, bits, limits, Capacities(capacities)).total_s
     assert least_s(graph, seconds, bits, limits, capacities) <= total_s * (1 + 1e-9)
 
 
@@ -44,7 +44,7 @@ def test_the_first_node_of_a_pipeline_waits_for_the_last_backward() -> None:
             seconds.append(lasts_s)
     found = least_s(graph, seconds, [0.0] * 6, [1.0, 1.0], [])
     assert found == 1 + 4 + 4 + 1  # node 1 begins after 1 s, is busy for 8, and 1 s follows
-    assert found == play(graph, seconds, [0.0] * 6, [1.0, 1.0], []).total_s
+    assert found == play(graph, seconds, [0.0] * 6, [1.0, 1.0], Capacities([])).total_s
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,32 @@ def test_a_transfer_takes_what_the_trace_says_from_that_moment(seed: int) -> Non
         assert found.iteration_s == pytest.approx(1 + carried_s(time_s, rates, 80.0, moment_s), rel=1e-9)
 
 
+SPLIT = phase(source("a", 1, "A"), instance("A", 1, 1, "a", "B"), instance("B", 2, 2, "b"))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_trace_goes_on_while_nothing_is_carried(seed: int) -> None:
+    rng = random.Random(seed)
+    time_s = [0.0, *sorted(rng.sample([k / 2 for k in range(1, 40)], 6))]
+    rates = [float(rng.choice([0, 1, 4, 16, 64])) for _ in time_s[1:]] + [8.0]
+    _, where = world(time_s, rates)
+    moment_s, forward_s, backward_s = (rng.uniform(0, 300) for _ in range(3))
+    known = profile([(0.0, 10.0)] * 2, a=times(2, forward_s, backward_s, 0.0), b=times(2, forward_s, backward_s, 0.0))
+    there_s = forward_s + carried_s(time_s, rates, 80.0, moment_s + forward_s)
+    back_s = there_s + forward_s + backward_s
+    expected_s = back_s + carried_s(time_s, rates, 80.0, moment_s + back_s) + backward_s
+    found = Evaluator(known, where, "sgd", moment_s=moment_s).price(SPLIT)
+    assert found.iteration_s == pytest.approx(expected_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("age_s", [1e7, 1e12, 1e18])
+def test_ages_without_a_transfer_are_not_played_row_by_row(age_s: float) -> None:
+    _, where = world([0.0, 1.0], [24.0, 8.0])
+    known = profile([(0.0, 10.0)] * 2, a=times(2, age_s, 0.0, 0.0), b=times(2, 1.0, 0.0, 0.0))
+    found = Evaluator(known, where, "sgd", moment_s=0.5).price(SPLIT)
+    assert found.iteration_s == pytest.approx(age_s + 1 + 2 * 80 / 16, abs=2 + age_s * 1e-12)
+
+
 def test_without_a_moment_the_mean_counts() -> None:
     assert Evaluator(*world([0.0, 1.0], [24.0, 8.0])).price(WHOLE).iteration_s == pytest.approx(1 + 80 / 16)
 

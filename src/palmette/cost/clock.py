@@ -10,7 +10,7 @@ meanwhile: it queues at them like a call that takes all of their CPU, and begins
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -133,10 +133,15 @@ _NO_CHANGES: Iterator[CapacityChange] = iter(())
 
 
 class Capacities(NamedTuple):
-    """Of the resources (bit/s) at first, and what they change to, in the order of time."""
+    """Of the resources (bit/s) at first, and what they change to, in the order of time.
+
+    Where they change, ``later`` gives those from a later moment on, so that none has to be played while nothing is
+    carried.
+    """
 
     bps: Sequence[float]
     changes: Iterator[CapacityChange] = _NO_CHANGES
+    later: Callable[[float], Capacities] | None = None
 
 
 class Timing(NamedTuple):
@@ -156,16 +161,13 @@ def play(
     seconds: Sequence[float],
     bits: Sequence[float],
     limits: Sequence[float],
-    capacities: Sequence[float],
-    *,
-    changes: Iterator[CapacityChange] = _NO_CHANGES,
+    capacities: Capacities,
 ) -> Timing:
     """Play a graph. A call takes its ``seconds``; a transfer carries its ``bits``, and its seconds are its latency.
 
-    ``limits`` are the CPU shares that each node may use, ``capacities`` those of the resources (bit/s), which change as
-    ``changes`` says.
+    ``limits`` are the CPU shares that each node may use.
     """
-    clock = Clock(graph, seconds, bits, limits, Capacities(capacities, changes))
+    clock = Clock(graph, seconds, bits, limits, capacities)
     clock.run()
     return Timing(clock.start_s, clock.end_s)
 
@@ -181,7 +183,7 @@ class Clock:
         limits: Sequence[float],
         capacities: Capacities,
     ) -> None:
-        self._rates, self._changes = list(capacities.bps), capacities.changes
+        self._rates, self._changes, self._later = list(capacities.bps), capacities.changes, capacities.later
         flows = flows_over(self._rates, graph.background)
         self._node, self._share, self._path, self._next = graph.node, graph.share, graph.path, graph.following
         self._seconds, self._bits, self._flows = seconds, bits, flows
@@ -200,6 +202,8 @@ class Clock:
         carried_s = flows.share(0.0) if self._carrying else _NEVER
         change = next(self._changes, None)
         while events or carried_s < _NEVER or (change is not None and flows.resources()):
+            if change is not None and carried_s == _NEVER and events and change[0] < events[0][0]:
+                change = change if flows.resources() else self._skip_to(events[0][0])
             now = carried_s if not events or carried_s < events[0][0] else events[0][0]
             now = now if change is None else min(now, change[0])
             soon = now * _TOGETHER
@@ -223,6 +227,14 @@ class Clock:
             if self._carrying:
                 carried_s = flows.share(now)
         assert not any(self.missing), "an operation waits for itself, or asks for more CPU than its node may use"
+
+    def _skip_to(self, moment_s: float) -> CapacityChange | None:
+        """Take the capacities of a moment until which nothing is carried; returns the first change after it."""
+        assert self._later is not None
+        self._rates[:], self._changes, _ = self._later(moment_s)
+        for resource in range(len(self._rates)):
+            self._flows.renew(resource, moment_s)
+        return next(self._changes, None)
 
     def end(self, now: float, ended: list[int]) -> list[int]:
         """Note the end of operations; returns those that can start now."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from palmette.cost.clock import Capacities, CapacityChange
 from palmette.spec.cluster import Cluster, Link
+
+ROUNDED = 1e-12  # of a time: events closer to one another are one moment
 
 
 class Route(NamedTuple):
@@ -60,14 +63,18 @@ class Routes:
         self._parents: dict[str, dict[str, str]] = {}
         self._found: dict[tuple[str, str], Route | None] = {}
 
-    def from_moment(self, moment_s: float) -> Capacities:
-        """The capacities from a moment on, for links with a trace as it says."""
+    def from_moment(self, moment_s: float, passed_s: float = 0.0) -> Capacities:
+        """The capacities from a moment on, for links with a trace as it says; or from so many seconds later on.
+
+        A trace that begins again within what such a time is rounded to counts as its mean.
+        """
         now_bps, changes = list(self.capacities), []
         for k, link in enumerate(self._links):
-            if link.bandwidth_trace is not None:
-                now_bps[2 * k : 2 * k + 2] = link.bandwidth_trace.at(moment_s)
-                changes.append(_resource_changes(k, link.bandwidth_trace.changes(moment_s)))
-        return Capacities(now_bps, heapq.merge(*changes))
+            trace = link.bandwidth_trace
+            if trace is not None and trace.length_s > passed_s * ROUNDED:
+                now_bps[2 * k : 2 * k + 2] = trace.at(moment_s + passed_s)
+                changes.append(_resource_changes(k, trace.changes(moment_s + passed_s), passed_s))
+        return Capacities(now_bps, heapq.merge(*changes), partial(self.from_moment, moment_s))
 
     def between(self, a: str, b: str) -> Route | None:
         """The route from ``a`` to ``b``, None where there is no path."""
@@ -149,8 +156,10 @@ class Routes:
         return parents
 
 
-def _resource_changes(link: int, changes: Iterator[tuple[float, tuple[float, float]]]) -> Iterator[CapacityChange]:
-    """The changes of a link's trace as those of its two resources."""
+def _resource_changes(
+    link: int, changes: Iterator[tuple[float, tuple[float, float]]], passed_s: float
+) -> Iterator[CapacityChange]:
+    """The changes of a link's trace, which begin after so many seconds, as those of its two resources."""
     for at_s, (up_bps, down_bps) in changes:
-        yield at_s, 2 * link, up_bps
-        yield at_s, 2 * link + 1, down_bps
+        yield passed_s + at_s, 2 * link, up_bps
+        yield passed_s + at_s, 2 * link + 1, down_bps

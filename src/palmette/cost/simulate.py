@@ -235,8 +235,7 @@ class PhaseSimulator:
         if iterations > 1:
             marks = [0.0] * MARKS
             seconds, bits = [*seconds, *marks] * iterations, [*bits, *marks] * iterations
-        now = self._capacities()
-        return play(prepared.graph, seconds, bits, self._limits, now.bps, changes=now.changes)
+        return play(prepared.graph, seconds, bits, self._limits, self._capacities())
 
     def _bits(self, made: Iteration) -> list[float]:
         if not self.routes.by_size:

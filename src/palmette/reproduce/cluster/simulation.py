@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from palmette.cost.clock import Graph, Timing, play
+from palmette.cost.clock import Capacities, Graph, Timing, play
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import trees, worker_step
@@ -78,7 +78,7 @@ class _ConcurrentSteps:
     def played(self) -> Timing:
         """When everything happens."""
         limits = [node.limits.cpu_share for node in self._prices.cluster.nodes.values()]
-        return play(self._graph, self._seconds, self._bits, limits, self._prices.routes.capacities)
+        return play(self._graph, self._seconds, self._bits, limits, Capacities(self._prices.routes.capacities))
 
     def rate_of(self, node: str, tree: int, played: Timing, until_s: float, alone_s: float) -> DeviceRate:
         """Steps per second and watts of a node up to a moment; as if alone where it is too slow to be seen."""
