@@ -195,9 +195,10 @@ def test_a_run_that_is_resumed_equals_one_that_was_not(text: str, optimizer: str
     assert all(torch.equal(whole[name], found[name]) for name in whole)
 
 
-def _coding(tree: Phase, at: str) -> GradientCoding:
-    layers = dict(enumerate(wide().fresh(), 1))
-    return GradientCoding(tree, at, Compute(tree, at, layers, Options(dtype="float64")))
+def _coding(tree: Phase, at: str, layers: Mapping[int, nn.Module] | None = None) -> GradientCoding:
+    known = dict(enumerate(wide().fresh(), 1)) if layers is None else layers
+    compute = Compute(tree, at, known, Options(dtype="float64"))
+    return GradientCoding(tree, at, compute.held, compute.dtype)
 
 
 def test_what_a_node_that_left_had_kept_is_added_by_the_first_that_holds_the_layer() -> None:
@@ -219,7 +220,7 @@ def test_what_a_node_that_left_had_kept_is_added_by_the_first_that_holds_the_lay
 def test_what_was_left_out_goes_on_in_a_pruned_network(text: str) -> None:
     """What is left of it for the weights that remain, once; and the next gradients are coded in their new shape."""
     tree, layers = replicas(text), dict(enumerate(wide().fresh(), 1))
-    coding = GradientCoding(tree, "a", Compute(tree, "a", layers, Options(dtype="float64")))
+    coding = _coding(tree, "a", layers)
     gradients = torch.randn(24 * 18 + 18, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     _, arriving = coding.compress(2, gradients)
     kept = coding.state()
@@ -228,7 +229,7 @@ def test_what_was_left_out_goes_on_in_a_pruned_network(text: str) -> None:
     names = [name for name, _ in layers[2].named_parameters()]
     lost = dict(zip(names, torch.split(gradients - arriving, [24 * 18, 18]), strict=True))
     expected = [pruned.places[name].taken(lost[name].view(pruned.places[name].before)).flatten() for name in names]
-    smaller = GradientCoding(tree, "a", Compute(tree, "a", layers, Options(dtype="float64")))
+    smaller = _coding(tree, "a", layers)
     smaller.load(carried(kept, pruned.places))
     size = sum(each.numel() for each in expected)
     assert 0 < size < gradients.numel()

@@ -63,7 +63,7 @@ def test_gradients_are_gone_after_the_update() -> None:
     compute.forward(0, [(torch.randn(4, 5),)], [torch.zeros(4, 8, dtype=torch.uint8)], 0)
     compute.backward(0, None)
     assert sum(part.numel() for part in compute.gradients.of(0, 1)) == 18
-    compute.update(0)
+    compute.optimizers.update(0)
     assert not compute.gradients.has(1)
     assert all(weight.grad is None for weight in layer.parameters())
 

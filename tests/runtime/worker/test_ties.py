@@ -34,7 +34,7 @@ def test_layers_that_were_copied_apart_learn_as_one() -> None:
     for step in range(4):
         compute.forward(0, [(x,)], [classes.labels.rows(labels, len(labels))], step)
         compute.backward(0, None)
-        compute.update(0)
+        compute.optimizers.update(0)
         optimizer.zero_grad()
         nn.functional.cross_entropy(module(x), labels).backward()
         optimizer.step()
@@ -42,7 +42,7 @@ def test_layers_that_were_copied_apart_learn_as_one() -> None:
     for layer in compute.layers.values():
         for name, value in layer.state_dict().items():
             torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-12)
-    assert {key.rpartition("/")[0] for key in compute.optimizer_state()} == set(expected)
+    assert {key.rpartition("/")[0] for key in compute.optimizers.state()} == set(expected)
 
 
 def tied_tree(sync: str, *parts: tuple[int, int, str]) -> Phase:

@@ -196,7 +196,7 @@ class AsyncWorkerSide:
             setup = self._setup
             layers = self._pool.take(range(1, depth + 1))
             self._server = ParameterServer(setup.node, layers, setup.options, setup.device)
-            self._server.compute.load_optimizer_state(initial_optimizer_state(setup))
+            self._server.compute.optimizers.load(initial_optimizer_state(setup))
         return self._server
 
     def _made(self, kind: type[C], tree: int, program: Program, k: int) -> C:

@@ -92,7 +92,7 @@ class LocalWorkerSide:
         layers = self._pool.take(numbers_of([instance.layers]))
         options = replace(setup.options, seed=setup.options.seed + tree)
         compute = compute_for(Compute, setup, program.phase, layers, options, own=[k])
-        compute.load_optimizer_state(state_for(initial_optimizer_state(setup), instance.id))
+        compute.optimizers.load(state_for(initial_optimizer_state(setup), instance.id))
         self._replicas[instance.id] = Replica(compute, program.phase.sync_kind.keeps_optimizers)
         return self._replicas[instance.id]
 
@@ -144,13 +144,13 @@ class LocalUpdate(SyncActions):
         replica = self._replicas[k]
         if self._many[k] != self._phase.batch:
             replica.compute.gradients.scale(k, self._phase.batch / self._many[k])
-        replica.compute.update(k, self._norms.found(operation, values))
+        replica.compute.optimizers.update(k, self._norms.found(operation, values))
         replica.samples += self._many[k]
         return None
 
     def _squares(self) -> float:
         """The sum of the squares of the gradients of all instances here."""
-        return sum(replica.compute.own_squares(k) for k, replica in self._replicas.items())
+        return sum(replica.compute.optimizers.own_squares(k) for k, replica in self._replicas.items())
 
     def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """A part of the norm's square, or the norm."""

@@ -96,8 +96,8 @@ class StepWorkerSide:
         setup = self._setup
         kind = AccumulatingCompute if len(setup.programs) > UPDATE else SummingCompute
         made = compute_for(kind, setup, program.phase, setup.layers, setup.options)
-        made.load_optimizer_state(initial_optimizer_state(setup))
-        coding = GradientCoding(program.phase, setup.node, made)
+        made.optimizers.load(initial_optimizer_state(setup))
+        coding = GradientCoding(program.phase, setup.node, made.held, made.dtype)
         coding.load(initial_exchange_state(setup))
         if setup.rollback:
             self._rollback = RollbackCopy(lambda: self._current(setup.layers))
@@ -164,7 +164,7 @@ class GradientAveraging(SyncActions):
         for number in self._trained(operation):
             self._own.pop(number, None)
         norm, numbers = self._norms.found(operation, values), self._trained(operation)
-        self._compute.update(operation.instance, norm, self.iterations, numbers)
+        self._compute.optimizers.update(operation.instance, norm, self.iterations, numbers)
         return None
 
     def _gradients(self, operation: ProgramOperation, values: Values) -> ByLayer:
@@ -177,7 +177,7 @@ class GradientAveraging(SyncActions):
 
     def _squares(self, operation: ProgramOperation, values: Values) -> float:
         """The sum of the squares of the gradients of an operation's layers."""
-        return self._compute.squares(self._gradients(operation, values), self.iterations)
+        return self._compute.optimizers.squares(self._gradients(operation, values), self.iterations)
 
     def _average(self, operation: ProgramOperation, values: Values) -> ByLayer:
         """The sum of the nodes' gradients, in the order in which the plan lists the nodes."""
@@ -245,7 +245,7 @@ class GradientAveraging(SyncActions):
         return self._coding.extract(self._trained(operation), message, operation.piece)
 
     def _trained(self, operation: ProgramOperation) -> list[int]:
-        return self._compute.trained_layers(operation.layers)
+        return self._compute.held.trained(operation.layers)
 
 
 class UpdateApart:

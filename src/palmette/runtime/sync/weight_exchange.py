@@ -45,7 +45,7 @@ class Replica:
         self.exchanges = self.exchanges + 1 if exchanges is None else exchanges
         if not self.keeps_optimizer:
             span = self.compute.options.span
-            self.compute.reset_optimizers(span.first + self.exchanges * span.epoch)
+            self.compute.optimizers.reset(span.first + self.exchanges * span.epoch)
 
 
 @dataclass(frozen=True)

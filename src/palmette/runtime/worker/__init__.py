@@ -11,7 +11,8 @@ deliveries        both ends of a source's channel: which samples are sent, and w
 sample_transfers  the threads that carry samples, which may be ahead of the iterations
 kept_outputs      outputs that both ends keep by sample, so that later ones travel as deltas
 bundles           the tensors that pass between instances: joined, divided, packed
-compute           forward, backward and update of a node's instances
+compute           forward and backward of a node's instances
+held_layers       the layers of these instances: which they share, which each updates
 precision         automatic mixed precision
 weights           which weights of layers are trained, tied or shared
 gradients         gradients of weights, kept from backward to update
@@ -22,8 +23,8 @@ recompute         blocks of layers that are computed again before their backward
 accumulation      gradients that are added up on a node until they are taken or exchanged
 gradient_coding   gradients of replicas on the wire, with error feedback
 divisors          the divisor of a batch's loss, where several roots find it together
+instance_optimizers the optimizers of these instances, and their state by the names of weights
 optimizers        accumulates gradients, clips them and updates weights
-optimizer_state   the state of all optimizers of a node, by the names of weights
 messages          tensors as the bytes of one message
 batch_norm        batch norm with the statistics of the whole batch
 partial_calls     calls that pause where replicas share these statistics

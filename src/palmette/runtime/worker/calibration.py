@@ -145,8 +145,9 @@ class _Calls:
             gradient = None if instance.into is None else self._wire.after(instance.layers[1]).gradient.example(many)
             back = compute.backward if call.what is Kind.BACKWARD else compute.backward_input
             return lambda: back(k, gradient)
-        numbers = compute.trained_layers(call.layers) if call.layers else None
+        numbers = compute.held.trained(call.layers) if call.layers else None
         if all(each.what not in GRADIENT_CALLS for each in self._program.operations):  # an update apart
-            compute.gradients.put(k, {n: list(map(torch.zeros_like, compute.trained(n))) for n in compute.updates(k)})
-            return lambda: compute.update(k, iterations=self._options.accumulate)
-        return lambda: compute.update(k, numbers=numbers)
+            held = compute.held
+            compute.gradients.put(k, {n: list(map(torch.zeros_like, held.weights[n])) for n in held.updated[k]})
+            return lambda: compute.optimizers.update(k, iterations=self._options.accumulate)
+        return lambda: compute.optimizers.update(k, numbers=numbers)

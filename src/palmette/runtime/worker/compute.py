@@ -1,14 +1,13 @@
-"""What a node computes: the forward and backward passes of its instances, and the updates of their weights.
+"""What a node computes: the forward and backward passes of its instances.
 
-Instances that hold the same layer on one node share its weights under ``step``. Buffers of a layer (the running
-statistics of batch norm) belong to each instance, and those of the first instance in the plan count, so that the result
-does not depend on timing. An instance that recomputes makes its passes block by block (``recompute``).
+An instance that recomputes makes its passes block by block (``recompute``). What its layers share with those of other
+instances is in ``held_layers``, how their weights are updated in ``instance_optimizers``.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import MappingProxyType
@@ -17,24 +16,21 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from palmette.cost.replicas import held_numbers, updated_layers
 from palmette.cost.sizes import Run
 from palmette.runtime.data.batches import Indices
 from palmette.runtime.devices import to_device, usable_device
 from palmette.runtime.options import Options
-from palmette.runtime.program import numbers_of, positions
+from palmette.runtime.program import positions
 from palmette.runtime.worker.batch_norm import AskTotals, SharedNorms, alone, shared_norm_layers
 from palmette.runtime.worker.bundles import detached, joined_samples
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.worker.gradients import GradientStore, gradients_of
-from palmette.runtime.worker.optimizer_state import UpdatedWeight, load_optimizer_state, optimizer_state
-from palmette.runtime.worker.optimizers import WeightUpdates
+from palmette.runtime.worker.held_layers import HeldLayers
+from palmette.runtime.worker.instance_optimizers import InstanceOptimizers
 from palmette.runtime.worker.precision import autocast, in_single_precision
 from palmette.runtime.worker.recompute import RecomputedBlock, RecomputedPass
-from palmette.runtime.worker.replica_state import unmarked
 from palmette.runtime.worker.saved_forward import BucketedPass, PartedPass, SavedForward
 from palmette.runtime.worker.weight_half import WeightHalf, input_half
-from palmette.runtime.worker.weights import named_weights, shared_copy, tie, trained_weights
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, as_bundle
 from palmette.zoo.capture.bundle import Bundle
@@ -46,12 +42,11 @@ from palmette.zoo.recipes.objective import TrainingObjective
 
 
 class Compute:
-    """The layers of some instances of one node, by number from 1, and all computation with them.
+    """The passes through the layers of some instances of one node, by number from 1; ``held`` are these layers.
 
     ``own`` are the instances that share these layers; by default, all of the node's. A root needs an ``objective``.
     ``learning`` says for the tensors that a layer returns whether a gradient flows back through each; by default,
-    through all of floats. ``ties`` are the weights of the network that several layers use: on a node they are one, and
-    count as a layer of their own.
+    through all of floats. ``ties`` are the weights of the network that several layers use: on a node they are one.
     """
 
     _store: ClassVar[type[GradientStore]] = GradientStore
@@ -73,23 +68,17 @@ class Compute:
         self.device = usable_device(device)
         self.dtype: torch.dtype = getattr(torch, options.dtype)
         self._objective = None if objective is None else objective.to(self.device, self.dtype)
-        self.layers = {number: self._prepared(number, module) for number, module in layers.items()}
-        tied = {number: tie(self.layers, each) for number, each in enumerate(ties, phase.depth + 1)}
-        self._trained = trained_weights(self.layers, {n: weight for n, weight in tied.items() if weight is not None})
-        self._tied_layers = [each.layers for each in ties]
         here = [k for k, instance in enumerate(phase.instances) if instance.node == node]
-        self._own = here if own is None else own
-        updated = updated_layers([phase.instances[k] for k in self._own], self._tied_layers, phase.depth)
-        self._updates = {k: numbers_of(runs) for k, runs in zip(self._own, updated, strict=True)}
-        self._modules = {k: self._run_of(k) for k in self._own}
+        prepared = {number: self._prepared(number, module) for number, module in layers.items()}
+        self.held = HeldLayers(phase, here if own is None else own, prepared, ties)
+        self.layers = self.held.layers
+        self.gradients = self._store(self.held.by_instance(), self.held.weights, self.device)
+        self.optimizers = InstanceOptimizers(self.held, self.gradients, options)
         self._positions = positions(phase)
         self._kept: dict[int, SavedForward] = {}
         self._recomputed: dict[int, RecomputedPass] = {}
         self._bucketed: dict[int, BucketedPass] = {}
         self._waiting: dict[int, WeightHalf] = {}
-        held = {k: self._held_in(phase.instances[k].layers) for k in self._own}
-        self.gradients = self._store(held, self._trained, self.device)
-        self._optimizers = {k: self._optimizer(k, options.span.first) for k in self._own}
         self._shared = shared_norm_layers(phase)
         self.asks: dict[int, AskTotals] = {}
         self.begin: Callable[[int], None] = lambda _: None
@@ -100,22 +89,6 @@ class Compute:
         module = replace_dropout(cast_floats(module, self.dtype, self.device).train(), str(number))
         freeze(module, self.options.freeze)
         return module
-
-    def _run_of(self, k: int) -> list[nn.Module]:
-        """The layers of an instance, in order; those that an earlier instance on the node holds share its weights."""
-        first, last = self._phase.instances[k].layers
-        own = self.updates(k)
-        return [self.layers[n] if n in own else shared_copy(self.layers[n]) for n in range(first, last + 1)]
-
-    def _optimizer(self, k: int, first: int) -> WeightUpdates | None:
-        """The optimizer of the layers that this instance updates: those that no earlier one on the node holds."""
-        names = {weight: name for number in self.updates(k)[::-1] for name, weight in [*self._named(number)][::-1]}
-        weights = {name: weight for weight, name in [*names.items()][::-1]}  # each once, under its first name
-        return WeightUpdates(weights, self.options, first) if weights else None
-
-    def updates(self, k: int) -> list[int]:
-        """The layers whose weights an instance updates; a shared layer is updated by the first that holds it."""
-        return self._updates[k]
 
     def forward(
         self, k: int, inputs: Sequence[Bundle], labels: Sequence[Tensor], iteration: int, blocks: Sequence[Run] = ()
@@ -165,7 +138,7 @@ class Compute:
         if first < blocks[0][0]:
             values = self._through(k, (first, blocks[0][0] - 1), values, made.draw)
         for run in blocks:
-            block = RecomputedBlock(run, as_bundle(values), self._modules_of(k, run), self.device)
+            block = RecomputedBlock(run, as_bundle(values), self.held.modules(k, run), self.device)
             with block.first():
                 values = self._through(k, run, values, made.draw, block)
             made.blocks.append(block)
@@ -186,14 +159,10 @@ class Compute:
     def _through(self, k: int, run: Run, values: Any, draw: Draw, block: RecomputedBlock | None = None) -> Any:
         """Values through some layers of an instance."""
         with Drawing(draw), autocast(self.options.autocast, self.device.type):
-            for number, module in enumerate(self._modules_of(k, run), run[0]):
+            for number, module in enumerate(self.held.modules(k, run), run[0]):
                 with self._norms(k, number, block):
                     values = module(*as_bundle(values))
         return values
-
-    def _modules_of(self, k: int, run: Run) -> list[nn.Module]:
-        first = self._phase.instances[k].layers[0]
-        return self._modules[k][run[0] - first : run[1] + 1 - first]
 
     def _entered(self, first: int, bundle: Bundle) -> Bundle:
         """The input of an instance that begins with layer ``first``, ready for gradients to flow back to it."""
@@ -289,7 +258,7 @@ class Compute:
 
     def _starts(self, kept: SavedForward) -> tuple[list[Tensor], list[nn.Parameter]]:
         """Where a backward pass ends: the inputs, and the weights that are trained."""
-        weights = [weight for number in self._held_in(kept.run) for weight in self._trained[number]]
+        weights = [weight for number in self.held.numbers(kept.run) for weight in self.held.weights[number]]
         return [tensor for tensor in kept.inputs if tensor.requires_grad], weights
 
     def _go_on(self, k: int, made: PartedPass, gradient: Bundle) -> None:
@@ -297,10 +266,6 @@ class Compute:
         made.gradient, saved = gradient, made.next_saved()
         if saved is not None:
             self._kept[k] = saved
-
-    def _held_in(self, run: Run) -> list[int]:
-        """The layers of a run, and the ties that it holds."""
-        return held_numbers(run, self._tied_layers, self._phase.depth)
 
     def _lost(self, outputs: Any, labels: LabelTree) -> LossTotal:
         """The sum of the losses of a root's samples, and what they count."""
@@ -321,81 +286,5 @@ class Compute:
         """The gradients of the weights of some layers, by layer and tie, without their scale."""
         scale = self.options.gradient_scale
         rest = iter(gradients if scale == 1 else [each / scale for each in gradients])
-        learning = (number for number in self._held_in(run) if self._trained[number])
-        return {number: list(itertools.islice(rest, len(self._trained[number]))) for number in learning}
-
-    def trained(self, number: int) -> list[nn.Parameter]:
-        """The weights of a layer that are trained and that it shares with no other, or the weight of a tie."""
-        return self._trained[number]
-
-    @property
-    def numbers(self) -> list[int]:
-        """The layers here, and the ties of which one is here."""
-        return list(self._trained)
-
-    @property
-    def tied_layers(self) -> Sequence[Sequence[int]]:
-        """The layers that use each tie."""
-        return self._tied_layers
-
-    def names(self, weight: nn.Parameter, number: int) -> list[str]:
-        """The names of a trained weight of a layer or tie in the layers here."""
-        return [name for name, each in self._named(number) if each is weight]
-
-    def trained_layers(self, runs: Iterable[Run]) -> list[int]:
-        """The layers and ties of some runs that have such weights."""
-        return [number for number in numbers_of(runs) if self._trained[number]]
-
-    def update(
-        self, k: int, norm: float | None = None, iterations: int = 1, numbers: Sequence[int] | None = None
-    ) -> None:
-        """Update the weights of an instance with its gradients, and clear these; see ``WeightUpdates.update``.
-
-        ``numbers`` are the layers to update, where these are not all.
-        """
-        gradients: dict[nn.Parameter, Tensor] = {}
-        for number in self.updates(k) if numbers is None else numbers:
-            parts = self.gradients.take(k, number)
-            gradients |= dict(zip(self._trained[number], parts, strict=True))
-        optimizer = self._optimizers[k]
-        if optimizer is not None:
-            optimizer.update(gradients, norm, iterations)
-
-    def squares(self, gradients: Mapping[int, Tensor], iterations: int = 1) -> float:
-        """The sum of the squares of gradients, each layer's in one flat tensor, with those accumulated before."""
-        total = 0.0
-        for k, optimizer in self._optimizers.items():
-            for number in self.updates(k):
-                if optimizer is not None and number in gradients:
-                    own = self.gradients.split(number, gradients[number])
-                    total += optimizer.squares(self._trained[number], own, iterations)
-        return total
-
-    def own_squares(self, k: int) -> float:
-        """The sum of the squares of an instance's gradients, with those accumulated before."""
-        return self.squares(self.gradients.flat_of(k, self.updates(k)))
-
-    def reset_optimizers(self, first: int) -> None:
-        """Clear momentum and moments, as after an exchange of weights; the next iteration is ``first``."""
-        self._optimizers = {k: self._optimizer(k, first) for k in self._own}
-
-    def optimizer_state(self) -> dict[str, Tensor]:
-        """The state of the optimizers by ``weight name/key``."""
-        return optimizer_state(self._updated())
-
-    def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from a state that ``optimizer_state`` returned; what is marked as others' is left out."""
-        load_optimizer_state(self._updated(), unmarked(state))
-
-    def _updated(self) -> Iterator[UpdatedWeight]:
-        """The weights that are updated here, by each of their names, with their optimizers."""
-        for k, optimizer in self._optimizers.items():
-            if optimizer is not None:
-                for number in self.updates(k):
-                    for name, weight in self._named(number):
-                        yield name, weight, optimizer
-
-    def _named(self, number: int) -> Iterator[tuple[str, nn.Parameter]]:
-        """The trained weights of a layer or tie, with every name that they have in the layers here."""
-        modules = [self.layers[number]] if number in self.layers else self.layers.values()
-        return named_weights(modules, self._trained[number])
+        learning = (number for number in self.held.numbers(run) if self.held.weights[number])
+        return {number: list(itertools.islice(rest, len(self.held.weights[number]))) for number in learning}

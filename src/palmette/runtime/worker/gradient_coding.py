@@ -19,7 +19,7 @@ from palmette.compress.codec import exchange_coder
 from palmette.compress.error_feedback import RESIDUAL, ErrorFeedback, saved_memories, saved_name
 from palmette.cost.replicas import holds_tie
 from palmette.cost.steps import Piece
-from palmette.runtime.worker.compute import Compute
+from palmette.runtime.worker.held_layers import HeldLayers
 from palmette.runtime.worker.messages import pack
 from palmette.spec.plan import Phase
 
@@ -30,8 +30,8 @@ ByLayer = dict[int, Tensor]
 class GradientCoding:
     """Codes the gradients of the layers of a node, each weight by itself."""
 
-    def __init__(self, phase: Phase, node: str, compute: Compute) -> None:
-        self._phase, self._node, self._compute = phase, node, compute
+    def __init__(self, phase: Phase, node: str, held: HeldLayers, dtype: torch.dtype) -> None:
+        self._phase, self._node, self._held, self._dtype = phase, node, held, dtype
         self._lossy = phase.exchange.kind.lossy
         self._feedback = ErrorFeedback(exchange_coder(phase.exchange))
 
@@ -46,7 +46,7 @@ class GradientCoding:
 
     def residual(self, number: int) -> Tensor | None:
         """What is still to be sent of a layer's earlier gradients; whoever takes it adds it to the next."""
-        zeros = torch.zeros(sum(weight.numel() for weight in self._compute.trained(number)), dtype=self._compute.dtype)
+        zeros = torch.zeros(sum(weight.numel() for weight in self._held.weights[number]), dtype=self._dtype)
         found = self.with_residual(number, zeros)
         return None if found is zeros else found
 
@@ -62,7 +62,7 @@ class GradientCoding:
         found: ByLayer = {}
         sizes = [self._layer_bytes(number, piece) for number in numbers]
         for number, part in zip(numbers, torch.split(message, sizes), strict=True):
-            found[number] = self._extracted(number, part) if self._lossy else part.view(self._compute.dtype)
+            found[number] = self._extracted(number, part) if self._lossy else part.view(self._dtype)
         return found
 
     def bytes_of(self, numbers: Sequence[int], piece: Piece | None = None) -> int:
@@ -70,41 +70,41 @@ class GradientCoding:
         return sum(self._layer_bytes(number, piece) for number in numbers)
 
     def _extracted(self, number: int, message: Tensor) -> Tensor:
-        coder, dtype, weights = self._feedback.coder, self._compute.dtype, self._compute.trained(number)
+        coder, dtype, weights = self._feedback.coder, self._dtype, self._held.weights[number]
         parts = torch.split(message, [coder.bytes_of(tuple(weight.shape), dtype) for weight in weights])
         found = [coder.extract(part, tuple(w.shape), dtype) for part, w in zip(parts, weights, strict=True)]
         return torch.cat([each.reshape(-1) for each in found])
 
     def _layer_bytes(self, number: int, piece: Piece | None) -> int:
-        coder, dtype = self._feedback.coder, self._compute.dtype
+        coder, dtype = self._feedback.coder, self._dtype
         if piece is not None:
-            begin, end = piece.span(sum(weight.numel() for weight in self._compute.trained(number)))
+            begin, end = piece.span(sum(weight.numel() for weight in self._held.weights[number]))
             return (end - begin) * dtype.itemsize
-        return sum(coder.bytes_of(tuple(weight.shape), dtype) for weight in self._compute.trained(number))
+        return sum(coder.bytes_of(tuple(weight.shape), dtype) for weight in self._held.weights[number])
 
     def _split(self, number: int, gradients: Tensor) -> Sequence[tuple[str, Tensor]]:
         """The gradients of each weight of a layer, by its first name here."""
-        weights = self._compute.trained(number)
+        weights = self._held.weights[number]
         parts = torch.split(gradients, [weight.numel() for weight in weights])
-        names = [self._compute.names(weight, number)[0] for weight in weights]
+        names = [self._held.names(weight, number)[0] for weight in weights]
         return [(name, part.view_as(w)) for name, part, w in zip(names, parts, weights, strict=True)]
 
     def state(self) -> dict[str, Tensor]:
         """What this node has left out, as it is saved: under every name that a weight has here."""
         found: dict[str, Tensor] = {}
-        for number in self._compute.numbers:
-            for weight in self._compute.trained(number):
-                names = self._compute.names(weight, number)
+        for number in self._held.weights:
+            for weight in self._held.weights[number]:
+                names = self._held.names(weight, number)
                 memory = self._feedback.memories.get(names[0], {})
                 found |= {saved_name(name, self._node, key): v for name in names for key, v in memory.items()}
         return found
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue with what was saved of this node, and of those that no longer exchange a layer."""
-        for number in self._compute.numbers:
-            nodes = _exchanging_nodes(self._phase, number, self._compute.tied_layers)
-            for weight in self._compute.trained(number):
-                names = self._compute.names(weight, number)
+        for number in self._held.weights:
+            nodes = _exchanging_nodes(self._phase, number, self._held.tied)
+            for weight in self._held.weights[number]:
+                names = self._held.names(weight, number)
                 memory = self._feedback.memories.setdefault(names[0], {})
                 for node, key, value in saved_memories(state, names):
                     if node == self._node:

@@ -49,7 +49,7 @@ class ParameterServer:
         """Update with the gradients of a step, one per weight, and store its buffers."""
         with self._lock:
             self.compute.gradients.put(0, gradients)
-            self.compute.update(0)
+            self.compute.optimizers.update(0)
             for number, values in buffers.items():
                 load_into(buffers_of(self.compute.layers[number]), values)
 

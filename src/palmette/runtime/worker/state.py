@@ -94,6 +94,6 @@ def state_dicts(compute: Compute, layers: Iterable[int]) -> StateDicts:
     weights: dict[str, Tensor] = {}
     for number in layers:
         weights |= {name: value.cpu().contiguous() for name, value in compute.layers[number].state_dict().items()}
-    kept = compute.optimizer_state()
+    kept = compute.optimizers.state()
     optimizer = {key: value.cpu().contiguous() for key, value in kept.items() if key.rpartition("/")[0] in weights}
     return weights, optimizer
