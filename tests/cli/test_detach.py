@@ -54,7 +54,8 @@ def test_a_stopped_run_is_continued_without_a_terminal(runs: Runs, capsys: pytes
     assert execute(["logs", "-f", out]) == 0
     assert "ended: done, after 4 iterations" in capsys.readouterr().out
     assert execute(["run", "--resume", out, "--detach"]) == 0
-    assert len(detached_runs()) == 1
+    (found,) = detached_runs()
+    assert eventually(lambda: found.entry().state == "done", 60)
     assert execute(["ls"]) == 0
     assert "done" in capsys.readouterr().out
 
