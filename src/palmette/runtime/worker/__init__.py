@@ -12,7 +12,7 @@ sample_transfers  the threads that carry samples, which may be ahead of the iter
 kept_outputs      outputs that both ends keep by sample, so that later ones travel as deltas
 bundles           the tensors that pass between instances: joined, divided, packed
 compute           forward and backward of a node's instances
-held_layers       the layers of these instances: which they share, which each updates
+instance_layers   the layers of these instances: which they share, which each updates
 precision         automatic mixed precision
 weights           which weights of layers are trained, tied or shared
 gradients         gradients of weights, kept from backward to update
@@ -23,7 +23,7 @@ recompute         blocks of layers that are computed again before their backward
 accumulation      gradients that are added up on a node until they are taken or exchanged
 gradient_coding   gradients of replicas on the wire, with error feedback
 divisors          the divisor of a batch's loss, where several roots find it together
-instance_optimizers the optimizers of these instances, and their state by the names of weights
+instance_optimizers  the optimizers of these instances, and their state by the names of weights
 optimizers        accumulates gradients, clips them and updates weights
 messages          tensors as the bytes of one message
 batch_norm        batch norm with the statistics of the whole batch

@@ -1,7 +1,7 @@
 """What a node computes: the forward and backward passes of its instances.
 
 An instance that recomputes makes its passes block by block (``recompute``). What its layers share with those of other
-instances is in ``held_layers``, how their weights are updated in ``instance_optimizers``.
+instances is in ``instance_layers``, how their weights are updated in ``instance_optimizers``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from palmette.runtime.worker.batch_norm import AskTotals, SharedNorms, alone, sh
 from palmette.runtime.worker.bundles import detached, joined_samples
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.worker.gradients import GradientStore, gradients_of
-from palmette.runtime.worker.held_layers import HeldLayers
+from palmette.runtime.worker.instance_layers import InstanceLayers
 from palmette.runtime.worker.instance_optimizers import InstanceOptimizers
 from palmette.runtime.worker.precision import autocast, in_single_precision
 from palmette.runtime.worker.recompute import RecomputedBlock, RecomputedPass
@@ -70,7 +70,7 @@ class Compute:
         self._objective = None if objective is None else objective.to(self.device, self.dtype)
         here = [k for k, instance in enumerate(phase.instances) if instance.node == node]
         prepared = {number: self._prepared(number, module) for number, module in layers.items()}
-        self.held = HeldLayers(phase, here if own is None else own, prepared, ties)
+        self.held = InstanceLayers(phase, here if own is None else own, prepared, ties)
         self.layers = self.held.layers
         self.gradients = self._store(self.held.by_instance(), self.held.weights, self.device)
         self.optimizers = InstanceOptimizers(self.held, self.gradients, options)

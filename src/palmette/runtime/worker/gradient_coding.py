@@ -19,7 +19,7 @@ from palmette.compress.codec import exchange_coder
 from palmette.compress.error_feedback import RESIDUAL, ErrorFeedback, saved_memories, saved_name
 from palmette.cost.replicas import holds_tie
 from palmette.cost.steps import Piece
-from palmette.runtime.worker.held_layers import HeldLayers
+from palmette.runtime.worker.instance_layers import InstanceLayers
 from palmette.runtime.worker.messages import pack
 from palmette.spec.plan import Phase
 
@@ -30,7 +30,7 @@ ByLayer = dict[int, Tensor]
 class GradientCoding:
     """Codes the gradients of the layers of a node, each weight by itself."""
 
-    def __init__(self, phase: Phase, node: str, held: HeldLayers, dtype: torch.dtype) -> None:
+    def __init__(self, phase: Phase, node: str, held: InstanceLayers, dtype: torch.dtype) -> None:
         self._phase, self._node, self._held, self._dtype = phase, node, held, dtype
         self._lossy = phase.exchange.kind.lossy
         self._feedback = ErrorFeedback(exchange_coder(phase.exchange))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from palmette.runtime.options import Options
 from palmette.runtime.worker.gradients import GradientStore
-from palmette.runtime.worker.held_layers import HeldLayers
+from palmette.runtime.worker.instance_layers import InstanceLayers
 from palmette.runtime.worker.optimizers import WeightUpdates
 from palmette.runtime.worker.replica_state import unmarked
 
@@ -19,7 +19,7 @@ from palmette.runtime.worker.replica_state import unmarked
 class InstanceOptimizers:
     """Updates the weights of instances with the gradients that they have."""
 
-    def __init__(self, held: HeldLayers, gradients: GradientStore, options: Options) -> None:
+    def __init__(self, held: InstanceLayers, gradients: GradientStore, options: Options) -> None:
         self._held, self._gradients, self._options = held, gradients, options
         self._by_instance = {k: self._optimizer(k, options.span.first) for k in held.updated}
 

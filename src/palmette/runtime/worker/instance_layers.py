@@ -20,7 +20,7 @@ from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight
 
 
-class HeldLayers:
+class InstanceLayers:
     """Layers by number from 1, for instances of a phase.
 
     ``weights`` are the trained weights of each layer that it shares with no other, and those of ties; ``updated`` the
