@@ -16,9 +16,9 @@ from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Plan
 
 
-def show_variants(found: Sequence[PlanVariant]) -> None:
-    """Print two rows a variant, and why some of them are not possible."""
-    rows = [(each.name, *row) for each in found for row in _rows(each)]
+def show_variants(plan: Plan, found: Sequence[PlanVariant]) -> None:
+    """Print two rows a variant of a plan, and why some of them are not possible."""
+    rows = [(each.name, *row) for each in found for row in _rows(plan, each)]
     estimates = [price for _, _, price, _ in rows if isinstance(price, Estimate)]
     priced, emits = knows_money(estimates), knows_carbon(estimates)
     table = Table("variant", "plan", box=None, pad_edge=False)
@@ -38,12 +38,11 @@ def show_variants(found: Sequence[PlanVariant]) -> None:
             out.print(f"{name}, {how}: {reason_of(price).splitlines()[0]}", style="dim", soft_wrap=True)
 
 
-def _rows(variant: PlanVariant) -> list[tuple[str, Estimate | PalmetteError, list[str]]]:
+def _rows(plan: Plan, variant: PlanVariant) -> list[tuple[str, Estimate | PalmetteError, list[str]]]:
     planned = variant.planned
     again = planned.estimate if isinstance(planned, Plan) else planned
     assert again is not None, "a strategy that plans for a profile prices its plan"
-    kept_nodes = list(variant.kept.nodes or {}) if isinstance(variant.kept, Estimate) else []
     return [
-        ("kept", variant.kept, kept_nodes),
+        ("kept", variant.kept, nodes_of(plan)),
         ("planned again", again, nodes_of(planned) if isinstance(planned, Plan) else []),
     ]
