@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.table import Table
@@ -10,6 +10,7 @@ from rich.table import Table
 from palmette.cli.options import reason_of
 from palmette.cli.show.console import carbon, console, energy, joule_seconds, money, time
 from palmette.cost.estimate import evaluator
+from palmette.errors import listed
 from palmette.plan.core.comparison import Comparison, changes_learning, is_lossy, small_norm_parts
 from palmette.plan.core.strategy import HORIZON_EPOCHS
 from palmette.spec.codec import CODEC_KINDS
@@ -44,8 +45,11 @@ def unknown_loss_of(found: Comparison) -> str:
     )
 
 
-def show_comparison(found: Comparison, chosen: str | None = None) -> None:
-    """Print plans beside one another, best first, the chosen one marked, and why the others were left out."""
+def show_comparison(found: Comparison, chosen: str | None = None, left_out: Mapping[str, str] | None = None) -> None:
+    """Print plans beside one another, best first, the chosen one marked, and why the others were left out.
+
+    ``left_out`` says why strategies that have a plan could not be chosen.
+    """
     estimates = [plan.estimate for plan in found.plans if plan.estimate is not None]
     first = any(map(_begins_slowly, estimates))
     out = console()
@@ -59,6 +63,9 @@ def show_comparison(found: Comparison, chosen: str | None = None) -> None:
         )
     if found.unknown_loss is not None:
         out.print(unknown_loss_of(found), soft_wrap=True)
+    for why in dict.fromkeys((left_out or {}).values()):
+        names = [name for name, reason in (left_out or {}).items() if reason == why]
+        out.print(f"{listed(names)} cannot be chosen: {why}", soft_wrap=True)
     for name, reason in found.skipped.items():
         out.print(f"{name} does not apply: {reason_of(reason).splitlines()[0]}", style="dim", soft_wrap=True)
 
