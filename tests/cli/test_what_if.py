@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.cli.world import World
 
@@ -30,6 +31,20 @@ def test_both_rows_of_a_variant_name_the_nodes_that_compute(world: World) -> Non
     assert world.palmette("plan", "all-cloud", *world.inputs, "-o", file).code == 0
     kept, again = world.palmette("what-if", file).out.splitlines()[1:]
     assert [row.split()[-1] for row in (kept, again)] == ["cloud", "cloud"]
+
+
+def test_a_narrow_terminal_has_fewer_columns_and_whole_numbers(
+    world: World, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = ["--link", "phone-server=50Mbit/s", "--without", "cloud", "--epochs", 50]
+    wide = world.palmette("what-if", plan, *changes).out
+    monkeypatch.setattr("palmette.cli.show.variants.console", lambda: Console(width=70))
+    narrow = world.palmette("what-if", plan, *changes).out
+    assert "energy" in wide.splitlines()[0]
+    assert " energy " not in narrow.splitlines()[0]
+    assert "total time" in narrow
+    assert "…" not in narrow
+    assert max(map(len, narrow.splitlines()[:12])) <= 70
 
 
 def test_several_values_of_one_thing_are_tried_alone(world: World, plan: Path) -> None:
