@@ -144,7 +144,9 @@ def _usage_fault(error: Any) -> str:
         meant = nearest(error.option_name, known)
         return f"{error.option_name}: no such option; " + (f"did you mean {meant}?" if meant else _help_of(error))
     if kind == "MissingParameter":
-        name = error.param.opts[-1] if error.param.param_type_name == "option" else error.param.name
+        name = (
+            error.param.opts[-1] if error.param.param_type_name == "option" else error.param.metavar or error.param.name
+        )
         return f"{name}: missing; {_help_of(error)}"
     said = str(error.format_message())
     if text := re.fullmatch(r"No such command '(.*?)'\.(?: Did you mean '(.*?)'.*)?", said):
