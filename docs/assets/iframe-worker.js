@@ -35,3 +35,10 @@ if (location.protocol === "file:") {
   };
   window.Worker = window.IFrameWorker;
 }
+
+// What starts with a dash is an option to look for (--trust-code), not a word to leave out.
+const post = window.Worker.prototype.postMessage;
+window.Worker.prototype.postMessage = function (sent, ...more) {
+  const typed = sent && typeof sent.data === "string";
+  return post.call(this, typed ? { ...sent, data: sent.data.replace(/(^|\s)-+(?=\w)/g, "$1") } : sent, ...more);
+};

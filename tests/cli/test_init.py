@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
 import palmette as pt
+from palmette.cli import init
 from palmette.cli.init import ENGINES
 from palmette.runtime.engines import registry
+from palmette.zoo.data.registry import usages
+from palmette.zoo.training_names import DATA
 from tests.cli.world import World
 
 
@@ -81,6 +85,71 @@ def test_an_answer_that_cannot_be_used(world: World, monkeypatch: pytest.MonkeyP
     assert (done.code, done.out) == (2, "")
     assert told in done.err
     assert not (world.folder / "new.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--goal", "tiem"], "--goal: tiem: no such goal; did you mean time?"),
+        (["--model", "lenet6"], "--model: lenet6: no such network of the zoo; did you mean lenet5?"),
+        (["--data", "digit"], "--data: digit: no such data set; did you mean digits?"),
+        (["--data", "cifar10"], "--data: cifar10: no such data set; did you mean cifar10:FOLDER?"),
+    ],
+)
+def test_a_training_that_cannot_be_used_leaves_no_file(world: World, flags: list[str], line: str) -> None:
+    (found,) = world.refused("init", world.folder / "new" / "new.yaml", *flags, "--yes")
+    assert found == line
+    assert not (world.folder / "new").exists()
+
+
+def test_who_stops_at_a_question_about_the_training_can_start_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class StopsAtTheGoal(io.StringIO):
+        def readline(self, *_: object) -> str:
+            if "What to minimise" in asked[-1]:
+                raise KeyboardInterrupt
+            return "\n"
+
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin", StopsAtTheGoal())
+    real = init._ask
+    monkeypatch.setattr(init, "_ask", lambda question, default: asked.append(question) or real(question, default))
+    file = world.folder / "new.yaml"
+    assert world.palmette("init", file).code == 130
+    assert not file.exists()
+
+
+def test_a_training_file_stays_unless_options_are_about_it(world: World) -> None:
+    file, training = world.folder / "new.yaml", world.folder / "training.yaml"
+    training.write_text("mine")
+    done = world.palmette("init", file, "--yes")
+    assert "training.yaml: exists and was not changed" in done.out
+    assert training.read_text() == "mine"
+    (line,) = world.refused("init", world.folder / "other.yaml", "--goal", "energy", "--yes")
+    assert line.endswith("training.yaml: file exists: choose another name or pass --force")
+    assert world.palmette("init", file, "--goal", "energy", "--yes", "--force").code == 0
+    assert "goal: energy" in training.read_text()
+
+
+@pytest.mark.parametrize("name", ["my cluster.yaml", "#1.yaml", "a: b.yaml", "ünï.YML", "'.yaml"])
+def test_a_cluster_file_of_any_name_is_found_again(world: World, name: str) -> None:
+    folder = world.folder / "with a space"
+    folder.mkdir()
+    done = world.palmette("init", folder / name, "--yes")
+    assert f"Next: palmette up '{folder / 'training.yaml'}'" in done.out
+    assert world.palmette("check", folder / "training.yaml").code == 0
+
+
+def test_a_name_under_which_it_could_not_be_read_is_refused(world: World) -> None:
+    for arguments in (["cluster"], ["c.json"], ["c.yaml", "--training", "training"]):
+        (line,) = world.refused("init", *arguments, "--yes")
+        assert line == f"{arguments[-1]}: the file: expected a name that ends in .yaml"
+        assert not Path(arguments[0]).exists()
+
+
+def test_the_names_of_data_are_those_that_can_be_loaded() -> None:
+    assert list(DATA) == usages()
 
 
 class Terminal(io.StringIO):

@@ -48,7 +48,7 @@ def test_what_is_there_is_not_overwritten(world: World, folder: Path) -> None:
         (("issue", ""), "NODE: '': expected 1 to 200 printable characters"),
         (("issue", "two\nlines"), "NODE: two\\nlines: expected 1 to 200 printable characters"),
         (("revoke", "phone"), "NODE: phone: no certificate was issued to it"),
-        (("issue",), "Missing argument"),
+        (("issue",), "NODE...: missing; palmette keys issue --help"),
     ],
 )
 def test_bad_input_is_one_line(world: World, folder: Path, words: tuple[str, ...], says: str) -> None:

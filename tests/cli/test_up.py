@@ -8,13 +8,23 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from palmette.cli.show.comparison import show_comparison
+from palmette.control.up import steps
+from palmette.control.up.inputs import read_inputs
+from palmette.plan.core.comparison import compare, planned
+from palmette.plan.core.strategy import Task
+from palmette.spec.plan import Plan
 from tests.cli.test_init import Terminal
 from tests.cli.test_process import PALMETTE
 from tests.cli.world import World
+from tests.plan.problems import goal, profile, three_tiers
 
 TRAINING = """\
 cluster:
@@ -52,6 +62,12 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("strategy", "loss: 0.3\nstrategy", "a loss does not say how long to train; expected learning, too"),
         ("strategy", "deadline: 2\nstrategy", "training.yaml: deadline: 2: expected a duration with a unit"),
         ("data: digits\n", "data: my.own:data\n", "my.own:data: would be imported and called; expected --trust-code"),
+        (
+            "model: lenet5",
+            "model: lenet6",
+            "training.yaml: model: lenet6: no such network of the zoo; did you mean len",
+        ),
+        ("data: digits\n", "data: digit\n", "training.yaml: data: digit: no such data set; did you mean digits?"),
         ("tier: edge", "tier: egde", "training.yaml: cluster: nodes.server.tier: egde: expected"),
     ],
 )
@@ -66,6 +82,33 @@ def test_where_nobody_can_answer_it_does_not_ask(world: World, monkeypatch: pyte
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     (told,) = world.refused("up", world.write("training.yaml", TRAINING))
     assert "--yes" in told
+
+
+def test_plans_that_cannot_be_chosen_are_told_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    task = Task(profile=profile(2), cluster=three_tiers(), batch=4, goal=goal())
+    apart = dict.fromkeys(("federated", "diloco"), "replicas that train apart need other numbers of epochs")
+    show_comparison(compare(task, names=["all-edge"]), chosen="all-edge", left_out={**apart, "jalad": "coded outputs"})
+    said = capsys.readouterr().out
+    assert "→ all-edge" in said
+    assert "federated and diloco cannot be chosen: replicas that train apart need other numbers of epochs\n" in said
+    assert "jalad cannot be chosen: coded outputs\n" in said
+
+
+def test_a_decision_tells_what_it_does_until_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tells(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
+        task.tell("trying other links", 0.5)
+        return planned(name, task, options)
+
+    monkeypatch.setattr(steps, "planned", tells)
+    monkeypatch.setattr(steps, "compare", partial(compare, names=["all-edge"]))
+    asked = steps.trusted_request(read_inputs(world.write("training.yaml", TRAINING)), trust_code=False)
+    told: list[tuple[str, float]] = []
+    steps.decide(asked, profile(2, phone=1.0, server=1.0), lambda what, done: told.append((what, done)))
+    assert told == [
+        ("comparing strategies: 0 of 1", 0.0),
+        ("comparing strategies: 1 of 1", pytest.approx(0.2)),
+        ("trying other links", pytest.approx(0.6)),
+    ]
 
 
 def test_check_knows_the_file(world: World) -> None:

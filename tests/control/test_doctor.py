@@ -21,7 +21,7 @@ from palmette.control.doctor import (
     examine_hub,
     examine_workers,
 )
-from palmette.errors import ArgumentFault, InputError
+from palmette.errors import ArgumentFault, InputError, RunError
 from palmette.runtime.engines.hub.limits import WorkerLimits
 from palmette.runtime.engines.hub.requests import WorkerEntry
 from palmette.runtime.transports.keys.folder import Keys
@@ -126,3 +126,23 @@ def test_what_cannot_be_looked_at_without_the_packages_for_runs_is_told(
     ]
     assert "grpc is not installed" in found[1][-1].found
     assert found[1][-1].fix == "pip install 'palmette[run]'"
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "fix"),
+    [
+        (InputError(ArgumentFault("engine", "ray", "no cluster to connect to; start one")), "no cluster", "start one"),
+        (InputError(ArgumentFault("cluster", "phone", "no host")), "no host", "palmette cluster join --help"),
+        (RunError("host of phone is lost"), "host of phone is lost", "palmette cluster join --help"),
+    ],
+)
+def test_hosts_that_cannot_be_asked_are_a_finding(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str, fix: str
+) -> None:
+    def lost(_: list[str]) -> None:
+        raise error
+
+    monkeypatch.setattr("palmette.runtime.engines.ray.hosts.Hosts", lost)
+    (finding,) = examine_hosts(["phone"])["hosts of the cluster"]
+    assert (finding.status, finding.fix) == ("wrong", fix)
+    assert finding.found.startswith(said)

@@ -56,11 +56,14 @@ def test_no_page_complains_is_too_wide_or_asks_the_network(site: Path) -> None:
 @pytest.mark.timeout(240)
 def test_the_search_box_answers_without_a_server(site: Path) -> None:
     asked = {"what-if": "command-line.html", "guessed": "measure-your-machines.html", "Flower": "worth-it.html"}
+    asked |= {"--trust-code": "command-line.html"}
     with browser() as launched:
         found = launched.new_context(viewport={"width": 1300, "height": 900}).new_page()
         found.goto((site / "index.html").as_uri())
         for word, page in asked.items():
             assert any(page in link for link in _answers(found, word)), word
+        for word in ("price", "pt.plan", "bandwidth_trace"):
+            assert "benchmarks" not in _answers(found, word)[0], word
 
 
 def _answers(page: Any, word: str) -> list[str]:

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+import palmette as pt
 from palmette.report.build import build_report
 from palmette.report.entry import read_entries
 from palmette.report.live_run import LiveRun
 from palmette.report.live_server import LiveServer
+from palmette.spec.cluster import Cluster
 from palmette.spec.reading import money
+from tests.plan.problems import link, node, profile
 from tests.report.browsing import Opened, browser, opened
 from tests.report.folders import plan_file, run_folder, tree
 from tests.report.test_page import NASTY
@@ -231,3 +234,21 @@ def test_money_reads_as_everywhere_else(shown: Opened) -> None:
     amounts = [0.0, 1.43e-7, 2.92e-6, 0.0000445, 0.0123, 0.5, 1.0, 1234.5]
     shown_as = shown.page.evaluate(f"{amounts}.map((each) => ({told})(each, 'EUR'))")
     assert shown_as == [money(each, "EUR") for each in amounts]
+
+
+def test_nodes_may_be_called_like_what_every_object_of_the_language_knows(chromium: Any, tmp_path: Path) -> None:
+    names = ("constructor", "__proto__", "toString", "<b>x</b>", "x" * 80)
+    owner = node("device", samples=10)
+    nodes = dict.fromkeys(names, owner) | {"hasOwnProperty": node("edge")}
+    cluster = Cluster(nodes=nodes, links=tuple(link(name, "hasOwnProperty") for name in names))
+    known = profile(2, **dict.fromkeys(nodes, 1.0))
+    plan_file(tmp_path / "plan.json", pt.plan("federated", profile=known, cluster=cluster, batch=5))
+    page = tmp_path / "report.html"
+    page.write_text(build_report(read_entries([tmp_path / "plan.json"]), with_rivals=False), encoding="utf-8")
+    for width in (1300, 400):
+        with opened(chromium, page.as_uri(), width=width) as shown:
+            assert shown.complaints == []
+            assert shown.many("#chart-tree .node") == 6
+            assert shown.many("#chart-tree b") == 0
+            assert shown.page.locator("#chart-tree .linked").all_text_contents() == ["5 links of 8 Mbit/s"]
+            assert shown.page.evaluate("document.documentElement.scrollWidth") <= width

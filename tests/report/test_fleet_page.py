@@ -57,6 +57,12 @@ def test_equal_nodes_are_one_until_unfolded(shown: Opened) -> None:
     assert shown.many("#chart-tree .link") > few
 
 
+def test_links_of_folded_nodes_are_counted_whole(shown: Opened) -> None:
+    assert shown.many("#chart-tree .node") <= 10
+    labels = shown.page.locator("#chart-tree .linked").all_text_contents()
+    assert {"7 links of 40 Mbit/s", "7 links of 30 Mbit/s", "6 links of 20 Mbit/s"} <= set(labels)
+
+
 def test_equal_links_of_unfolded_nodes_share_a_line_and_a_label(shown: Opened) -> None:
     shown.page.click('[data-toggle="folded"]')
     labels = shown.page.locator("#chart-tree .linked").all_text_contents()

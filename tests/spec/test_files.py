@@ -10,12 +10,17 @@ import yaml
 
 from palmette.errors import InputError, RunError
 from palmette.spec.cluster import Cluster
+from palmette.spec.document import Document
 from palmette.spec.files import load, read, write_text
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
+from palmette.spec.training import TrainingFile
 from tests.spec.faulty import DATA, lines, plain
 
 NODES = "nodes: {a: {tier: edge}}\n"
+PROFILE = '{"format": "palmette.profile/1", "model": "tiny", "input_bytes": 4, "layers": [], "nodes": {"a": {"x": 1}}}'
+TRAINING = '{"cluster": "cluster.yaml", "model": "lenet5", "data": "digits", "goal": "time"}'
+CLUSTER = '{"nodes": {"a": {"tier": "edge"}}, "links": []}'
 
 
 def the_line(path: Path) -> str:
@@ -215,3 +220,30 @@ def test_a_file_that_would_take_minutes_is_refused_at_once(tmp_path: Path) -> No
     file.write_text("nodes: {}\n" + "#" * (5 * 2**20))
     with pytest.raises(InputError, match=r"fleet.yaml: 5 MiB: expected at most 4 MiB of YAML$"):
         read(file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "line"),
+    [
+        (Cluster, PROFILE, "format: palmette.profile/1: expected a cluster file, with nodes and links, and no format"),
+        (TrainingFile, PROFILE, "format: palmette.profile/1: expected a training file, with cluster, and model or "),
+        (Plan, PROFILE, "format: palmette.profile/1: expected 'palmette.plan/1'"),
+        (Plan, "{}", "format: missing: expected 'palmette.plan/1'"),
+        (Cluster, TRAINING, "a file with cluster, model, data and goal: expected a cluster file, with nodes and links"),
+        (TrainingFile, CLUSTER, "a file with nodes and links: expected a training file, with cluster, and model or"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_fault(tmp_path: Path, kind: type[Document], text: str, line: str) -> None:
+    file = tmp_path / "file.json"
+    file.write_text(text)
+    with pytest.raises(InputError) as refused:
+        load(kind, file)
+    (fault,) = refused.value.faults
+    assert line in str(fault)
+
+
+def test_a_misspelt_field_is_no_other_kind_of_file(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("node: {phone: {tier: device}}")
+    with pytest.raises(InputError, match=r"node: .* did you mean nodes\?"):
+        load(Cluster, file)

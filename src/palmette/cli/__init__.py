@@ -50,9 +50,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from palmette.errors import PalmetteError, RunError
 
@@ -118,7 +120,7 @@ def _command(arguments: Sequence[str]) -> int:
         if text.startswith("Usage:"):  # no command given: its help
             print(text, file=sys.stderr)
         else:
-            _print_error(_with_value(error) or text)
+            _print_error(_usage_fault(error))
         return 2
     except typer.Abort:
         raise KeyboardInterrupt from None
@@ -128,15 +130,37 @@ def _command(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _with_value(error: Exception) -> str | None:
-    """What is wrong with an option, and its value, which typer leaves out; None where it is about no value."""
+def _usage_fault(error: Any) -> str:
+    """What is wrong with the words of a command, in the form of all other faults."""
     from pydantic import ValidationError
 
+    from palmette.errors import nearest
     from palmette.spec.document import faults
 
-    if not isinstance(error.__cause__, ValidationError):
-        return None
-    return str(faults(error.__cause__, error.param.opts[-1]))  # type: ignore[attr-defined]
+    kind, known = type(error).__name__, getattr(error, "possibilities", None) or []
+    if isinstance(error.__cause__, ValidationError):  # the value of an option, which typer leaves out
+        return str(faults(error.__cause__, error.param.opts[-1]))
+    if kind == "NoSuchOption":
+        meant = nearest(error.option_name, known)
+        return f"{error.option_name}: no such option; " + (f"did you mean {meant}?" if meant else _help_of(error))
+    if kind == "MissingParameter":
+        name = (
+            error.param.opts[-1] if error.param.param_type_name == "option" else error.param.metavar or error.param.name
+        )
+        return f"{name}: missing; {_help_of(error)}"
+    said = str(error.format_message())
+    if text := re.fullmatch(r"No such command '(.*?)'\.(?: Did you mean '(.*?)'.*)?", said):
+        return f"{text[1]}: no such command; " + (f"did you mean {text[2]}?" if text[2] else _help_of(error))
+    if text := re.fullmatch(r"Got unexpected extra argument\S* \((.*)\)", said):
+        return f"{text[1]}: not expected here; {_help_of(error)}"
+    if text := re.fullmatch(r"Option '(.*)' (?:requires an argument|does not take a value)\.", said):
+        return f"{text[1]}: {'missing: expected a value' if 'requires' in said else 'expected no value'}"
+    return said
+
+
+def _help_of(error: Any) -> str:
+    """What shows the options of the command that was typed."""
+    return f"{error.ctx.command_path if error.ctx else 'palmette'} --help shows what is expected"
 
 
 def _stop_writing() -> None:

@@ -38,9 +38,10 @@ def doctor(
     from palmette.cli.show.console import print_json
     from palmette.control.doctor import examine, examine_hosts, examine_hub
 
+    nodes = [] if cluster is None else list(load_cluster(cluster).nodes)
     found = {"this machine": examine(keys)}
-    if cluster is not None:
-        found |= examine_hosts(list(load_cluster(cluster).nodes))
+    if nodes:
+        found |= examine_hosts(nodes)
     if at is not None:
         found |= examine_hub(lambda: hub_runs(at, keys, name).workers())
     if json_:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -100,7 +101,10 @@ def init(
     ] = 30.0,
     local: Annotated[str | None, typer.Option("--local", help="The node that this machine is.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask no questions; use the defaults.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Overwrite the cluster file; the training file, too, if options are about it."),
+    ] = False,
     recipe: Annotated[
         Path | None,
         typer.Option("--recipe", help="Write a recipe file for your own training instead."),
@@ -135,17 +139,27 @@ def init(
     }
     if engine not in ENGINES:
         raise InputError(ArgumentFault("engine", engine, expected_name(engine, "engine", list(ENGINES))))
-    if file.exists() and not force:
-        raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
+    named = {"model": model, "data": data, "goal": goal, "epochs": epochs}
+    written = training or file.with_name("training.yaml")
+    # One that is there stays, since it may be for another cluster, unless options are about it.
+    stays = written.exists() and training is None and not any(named.values())
+    for each in [file] if stays else [file, written]:
+        _refuse_unreadable(each)
+        _refuse_existing(each, force)
+    _refuse_unusable(named, written)
     run: dict[str, str] = {}
     if engine == "hub":
         cluster, run = _dialled_in(keys, listen, wait, given, ask=not yes)
     else:
         cluster = render_cluster(replace(_sketch(_answers(given, ask=not yes)), local=local))
-    write_text(file, cluster)
-    print(f"{file}: written. Next: palmette profile lenet5 --cluster {file} -o profile.json")
-    named = {"model": model, "data": data, "goal": goal, "epochs": epochs}
-    _write_training(file, training, named, {"engine": engine, "run": run}, ask=not yes)
+    text = "" if stays else _training(file, written, named, {"engine": engine, "run": run}, ask=not yes)
+    write_text(file, cluster)  # only now, so that who stops at a question can start again
+    print(f"{file}: written")
+    if stays:
+        print(f"{written}: exists and was not changed; --training FILE writes another one")
+    else:
+        write_text(written, text)
+        print(f"{written}: written. Next: palmette up {shlex.quote(str(written))}")
 
 
 def _dialled_in(
@@ -166,7 +180,7 @@ def _dialled_in(
     default = next((node for tier in TIERS for node in found.nodes if tiers[node] == tier), found.nodes[0])
     for node in found.nodes:
         usual = given["samples"] or (50_000 if tiers[node] == tiers[default] else 0)
-        samples = _ask(f"How many training samples does {node} own", usual) if ask else usual
+        samples = _ask_again(f"How many training samples does {node} own", usual) if ask else usual
         if samples:
             sources[node] = Source(samples=samples, private=bool(given["private"]))
     if not sources:
@@ -177,6 +191,17 @@ def _dialled_in(
         "# The workers that are connected to the hub; links as they were measured. palmette check reads this file.\n\n"
     )
     return head + made.to_yaml(), run
+
+
+def _ask_again(question: str, default: Any) -> Any:
+    """A valid answer; on a terminal the question is asked until there is one."""
+    while True:
+        try:
+            return _ask(question, default)
+        except InputError as error:
+            if error.faults[0].field == STDIN or not sys.stdin.isatty():
+                raise
+            print(f"palmette: {reason_of(error)}", file=sys.stderr)
 
 
 def _ask_tier(node: str, likely: str) -> str:
@@ -191,24 +216,35 @@ def _ask_tier(node: str, likely: str) -> str:
         print(f"palmette: {reason_of(error)}", file=sys.stderr)
 
 
-def _write_training(
-    cluster: Path, asked: Path | None, given: Mapping[str, Any], where: Mapping[str, Any], *, ask: bool
-) -> None:
-    """Write the training file; one that is there stays, since it may be for another cluster."""
-    from palmette.spec.files import write_text
+def _refuse_unreadable(file: Path) -> None:
+    """Refuse a name under which a file would be read as JSON."""
+    if file.suffix.lower() not in (".yaml", ".yml"):
+        raise InputError(Fault("", "the file", "expected a name that ends in .yaml", str(file)))
+
+
+def _refuse_existing(file: Path, force: bool) -> None:
+    if file.exists() and not force:
+        raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
+
+
+def _refuse_unusable(given: Mapping[str, Any], file: Path) -> None:
+    """Refuse options about the training that cannot be used, before anything is asked."""
     from palmette.zoo.training_template import TrainingTemplate, render_training
 
-    file = asked or cluster.with_name("training.yaml")
-    if file.exists():
-        print(f"{file}: exists and was not changed. Next: palmette up {file}")
-        return
+    render_training(TrainingTemplate(**{name: value for name, value in given.items() if value is not None}), str(file))
+
+
+def _training(cluster: Path, file: Path, given: Mapping[str, Any], where: Mapping[str, Any], *, ask: bool) -> str:
+    """The text of the training file, after the questions about it."""
+    from palmette.zoo.training_template import TrainingTemplate, render_training
+
     named = cluster.name if cluster.parent == file.parent else str(cluster.absolute())
-    answers = asdict(TrainingTemplate(cluster=named, **where)) | {name: value for name, value in given.items() if value}
+    known = {name: value for name, value in given.items() if value is not None}
+    answers = asdict(TrainingTemplate(cluster=named, **where)) | known
     for name, question in TRAINING_QUESTIONS.items():
-        if ask and given[name] is None:
+        if ask and name not in known:
             answers[name] = _ask_training(name, question, answers, file)
-    write_text(file, render_training(TrainingTemplate(**answers), str(file)))
-    print(f"{file}: written. Next: palmette up {file}")
+    return render_training(TrainingTemplate(**answers), str(file))
 
 
 def _ask_training(name: str, question: str, answers: Mapping[str, Any], file: Path) -> Any:
@@ -234,8 +270,7 @@ def _write_recipe(file: Path, force: bool) -> None:
 
     if file.suffix != ".py" or not file.stem.isidentifier():
         raise InputError(ArgumentFault("recipe", str(file), "expected the name of a Python file, such as training.py"))
-    if file.exists() and not force:
-        raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
+    _refuse_existing(file, force)
     write_text(file, render_recipe(file.stem))
     print(f"{file}: written. Next: palmette profile --recipe {file.stem}:recipe --cluster cluster.yaml -o profile.json")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +64,8 @@ def up(
         profile = _profile(asked, quiet)
         plan = _plan(within_worker_limits(_with_measured_links(asked, quiet)), profile, quiet)
         if not (yes or _agrees()):
-            print(f"not trained; {asked.again} asks again, palmette run {asked.folder.file(PLAN)} runs the plan")
+            run = shlex.join(["palmette", "run", str(asked.folder.file(PLAN))])
+            print(f"not trained; {asked.again} asks again, {run} runs the plan")
             return
         asked.folder.note(RUN, run_inputs(asked))
         _train(asked, plan, quiet)
@@ -132,7 +134,7 @@ def _plan(asked: UpRequest, profile: Profile, quiet: bool) -> Plan:
     import palmette as pt
     from palmette.cli.show.comparison import comparison_json, show_comparison
     from palmette.cli.show.plan import show_plan
-    from palmette.cli.show.profile_progress import profile_progress
+    from palmette.cli.show.planning_progress import planning_progress
     from palmette.control.up.steps import decide, plan_inputs
 
     folder, made_from = asked.folder, plan_inputs(asked, profile)
@@ -140,13 +142,15 @@ def _plan(asked: UpRequest, profile: Profile, quiet: bool) -> Plan:
         plan = pt.load_plan(folder.file(PLAN))
         _say(quiet, folder.file(PLAN), "kept")
     else:
-        with opt.naming(asked.cluster_file or asked.file, "nodes"), profile_progress(quiet, "") as progress:
+        strategy = asked.training.strategy
+        with opt.naming(asked.cluster_file or asked.file, "nodes"), planning_progress(quiet, strategy) as progress:
             found, plan = decide(asked, profile, progress)
         folder.write(COMPARISON, json.dumps(comparison_json(found), indent=1) + "\n", made_from)
         folder.write(PLAN, plan.to_json(), made_from)
         _say(quiet, folder.file(PLAN), "decided; all plans side by side:")
         if not quiet:
-            show_comparison(found, chosen=plan.decision.get("strategy", plan.strategy))
+            chosen = plan.decision.get("strategy", plan.strategy)
+            show_comparison(found, chosen=chosen, left_out=plan.decision.get("left_out"))
             print()
     if not quiet:
         show_plan(plan)

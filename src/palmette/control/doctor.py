@@ -21,7 +21,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from palmette.errors import InputError, PalmetteError
+from palmette.errors import Fault, InputError, PalmetteError, RunError
 from palmette.spec.reading import size
 
 if TYPE_CHECKING:
@@ -62,17 +62,17 @@ def _probed(probe: Callable[[], Finding]) -> Finding | None:
 
 
 def examine_hosts(nodes: Sequence[str]) -> dict[str, list[Finding]]:
-    """What the hosts of a Ray cluster can do, by the node that each stands for.
-
-    Raises:
-        InputError: Ray or its cluster is missing, or a node has no host.
-        RunError: a host is lost meanwhile.
-    """
+    """What the hosts of a Ray cluster can do, by the node that each stands for; a cluster out of reach is a finding."""
     try:
         from palmette.runtime.engines.ray.hosts import Hosts
     except ModuleNotFoundError as error:
         return {"hosts of the cluster": [_not_looked_at("hosts", error)]}
-    return Hosts(nodes).each(nodes, examine)
+    try:
+        return Hosts(nodes).each(nodes, examine)
+    except InputError as error:  # no cluster, or one that lacks a host
+        return {"hosts of the cluster": [_unreachable(fault) for fault in error.faults]}
+    except RunError as error:
+        return {"hosts of the cluster": [Finding("hosts", "wrong", str(error), "palmette cluster join --help")]}
 
 
 def examine_workers(workers: Iterable[WorkerEntry]) -> dict[str, list[Finding]]:
@@ -86,6 +86,11 @@ def examine_hub(workers: Callable[[], Iterable[WorkerEntry]]) -> dict[str, list[
         return examine_workers(workers())
     except ModuleNotFoundError as error:
         return {"workers at the hub": [_not_looked_at("workers", error)]}
+
+
+def _unreachable(fault: Fault) -> Finding:
+    reason, _, fix = fault.expected.partition("; ")
+    return Finding("hosts", "wrong", reason, fix or "palmette cluster join --help")
 
 
 def _not_looked_at(subject: str, error: ModuleNotFoundError) -> Finding:

@@ -5,7 +5,7 @@ Each change is tried alone and then all together; each time the plan is priced a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,9 +28,13 @@ AS_IT_IS = "as it is"
 
 @dataclass(frozen=True)
 class VariantChange:
-    """One thing that is different: the bandwidth of a link, a node that is not there, or the number of epochs."""
+    """One thing that is different: the bandwidth of a link, a node that is not there, or the number of epochs.
+
+    Of changes ``of`` the same thing, only one can be made at a time.
+    """
 
     name: str
+    of: str
     cluster: Callable[[Cluster], Cluster] = lambda same: same
     epochs: int | None = None
 
@@ -56,28 +60,31 @@ class PlanVariant:
 def what_if(
     plan: Plan, changes: Sequence[VariantChange], profile: Profile | None, cluster: Cluster | None
 ) -> list[PlanVariant]:
-    """The plan as it is, after each change, and after all of them.
+    """The plan as it is, after each change, and after all of them, unless two are of the same thing.
 
     Raises:
         InputError: the plan has no inputs and none are given, or cannot be executed as it is.
     """
     profile, cluster = inputs_of(plan, profile, cluster)
     plan = plan.model_copy(update={"inputs": Inputs(profile=profile, cluster=cluster)})
-    together = [tuple(changes)] if len(changes) > 1 else []
+    several = len(changes) > 1 and len({change.of for change in changes}) == len(changes)
+    together = [tuple(changes)] if several else []
     cases: list[tuple[VariantChange, ...]] = [(), *((change,) for change in changes), *together]
     _price(plan, ())
     jobs: list[Callable[[], PlanVariant]] = [partial(_variant, plan, case) for case in cases]
     return [done.unwrap() for done in run_parallel(jobs)]
 
 
-def link_changes(cluster: Cluster, bandwidths: Mapping[str, str]) -> Iterator[VariantChange]:
+def link_changes(cluster: Cluster, bandwidths: Iterable[tuple[str, str]]) -> Iterator[VariantChange]:
     """The changes of links ``A-B`` to a bandwidth with its unit, or to two with a comma: from A to B, and back.
+
+    A link may be named several times, for several bandwidths to try.
 
     Raises:
         InputError: there is no such link, or the bandwidth cannot be read.
     """
     known = {"-".join(ends): (link, ends) for link in cluster.links for ends in (link.between, link.between[::-1])}
-    for name, text in bandwidths.items():
+    for name, text in bandwidths:
         if name not in known:
             names = ["-".join(link.between) for link in cluster.links]
             raise InputError(ArgumentFault("link", name, expected_name(name, "link", names)))
@@ -90,7 +97,8 @@ def link_changes(cluster: Cluster, bandwidths: Mapping[str, str]) -> Iterator[Va
             expected = one if "," in text and link.duplex == "half" else BANDWIDTH.expected
             raise InputError(ArgumentFault("link", f"{name}={text}", expected)) from None
         back = f", back at {bandwidth(back_bps[0])}" if back_bps else ""
-        yield VariantChange(f"{name} at {bandwidth(there_bps)}{back}", partial(_with_link, other))
+        change = f"{name} at {bandwidth(there_bps)}{back}"
+        yield VariantChange(change, f"link {' '.join(link.between)}", partial(_with_link, other))
 
 
 def _with_bandwidths(link: Link, from_bps: Mapping[str, float]) -> Link:
@@ -101,7 +109,12 @@ def _with_bandwidths(link: Link, from_bps: Mapping[str, float]) -> Link:
     return Link.model_validate(link.model_dump(exclude=rates) | found)
 
 
-def node_changes(cluster: Cluster, without: Sequence[str]) -> Iterator[VariantChange]:
+def epoch_changes(epochs: Iterable[int]) -> Iterator[VariantChange]:
+    """The changes of the number of epochs."""
+    yield from (VariantChange(f"{many} {'epoch' if many == 1 else 'epochs'}", "epochs", epochs=many) for many in epochs)
+
+
+def node_changes(cluster: Cluster, without: Iterable[str]) -> Iterator[VariantChange]:
     """The changes that leave a node out.
 
     Raises:
@@ -110,7 +123,7 @@ def node_changes(cluster: Cluster, without: Sequence[str]) -> Iterator[VariantCh
     for name in without:
         if name not in cluster.nodes:
             raise InputError(ArgumentFault("without", name, expected_name(name, "node", list(cluster.nodes))))
-        yield VariantChange(f"without {name}", partial(_without, name))
+        yield VariantChange(f"without {name}", f"node {name}", partial(_without, name))
 
 
 def _with_link(link: Link, cluster: Cluster) -> Cluster:

@@ -149,6 +149,7 @@ class Node(Document):
 class Cluster(Displayed, Document):
     """All nodes and links, named sets of nodes, and what the electricity of nodes emits that do not say so."""
 
+    file_with = "a cluster file, with nodes and links"
     written = {"carbon": ("carbon_g_per_kwh", CARBON)}
 
     nodes: Annotated[dict[Name, Node], Field(min_length=1)]

@@ -57,6 +57,8 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, serialize_by_alias=True)
 
     written: ClassVar[Mapping[str, tuple[str, Dimension]]] = {}
+    file_with: ClassVar[str] = ""
+    """What a file of this kind is and has, where it has no format by which it could be told from others."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -92,6 +94,19 @@ class Document(BaseModel):
         return []
 
     @classmethod
+    def has_field(cls, name: Any) -> bool:
+        """Whether a field is called so, or almost so."""
+        known = cls._as_in_files()
+        return name in cls.model_fields or name in known or nearest(str(name), known) is not None
+
+    @classmethod
+    def _as_in_files(cls) -> list[str]:
+        """The names of all fields, as a person writes them."""
+        in_si = {field for field, _ in cls.written.values()}
+        names = (field.alias or name for name, field in cls.model_fields.items())
+        return [*cls.written, *(name for name in names if name not in in_si)]
+
+    @classmethod
     def _in_si(cls, data: Mapping[Any, Any]) -> tuple[dict[Any, Any], list[LocatedFault]]:
         in_si, wrong = dict(data), []
         for key, (field, dimension) in cls.written.items():
@@ -108,9 +123,8 @@ class Document(BaseModel):
     @classmethod
     def _unknown(cls, data: Mapping[Any, Any]) -> tuple[list[LocatedFault], set[str]]:
         """Unknown fields, and the known ones that were probably meant."""
-        in_si = {field for field, _ in cls.written.values()}
         fields = [field.alias or name for name, field in cls.model_fields.items()]
-        known = [*cls.written, *(name for name in fields if name not in in_si)]
+        known = cls._as_in_files()
         wrong: list[LocatedFault] = []
         meant = set()
         for key in (key for key in data if key not in fields):

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
-from palmette.errors import Fault, InputError, RunError
+from palmette.errors import Fault, InputError, RunError, listed
 from palmette.spec.document import Document, faults
 from palmette.spec.durable import make_folders, write_file
 
@@ -43,10 +43,21 @@ def load(kind: type[D], path: str | os.PathLike[str]) -> D:
         InputError: the file cannot be read, or is not such a document; holds every fault.
     """
     data = read(path)
-    if "format" in kind.model_fields and "format" not in data:
-        expected = kind.model_fields["format"].default
-        raise InputError(Fault("format", "missing", f"expected {expected!r}", str(path)))
+    _refuse_another_kind(kind, data, str(path))
     return validated(kind, data, str(path), Path(path).parent)
+
+
+def _refuse_another_kind(kind: type[Document], data: dict[str, Any], file: str) -> None:
+    """Refuse a file of another kind with one fault, instead of one for each of its fields."""
+    found = data.get("format", "missing")
+    if "format" in kind.model_fields:
+        expected = kind.model_fields["format"].default
+        if found != expected:
+            raise InputError(Fault("format", found, f"expected {expected!r}", file))
+    elif isinstance(found, str) and found.startswith("palmette."):
+        raise InputError(Fault("format", found, f"expected {kind.file_with}, and no format", file))
+    elif kind.file_with and data and not any(map(kind.has_field, data)):
+        raise InputError(Fault("", f"a file with {listed(list(map(str, data)))}", f"expected {kind.file_with}", file))
 
 
 def validated(kind: type[D], data: Any, file: str = "", folder: Path | None = None) -> D:

@@ -47,6 +47,7 @@ class TrainingFile(Document):
     ``iterations``; ``learning`` is a learning curve, for a ``loss``.
     """
 
+    file_with = "a training file, with cluster, and model or recipe"
     written = {"deadline": ("deadline_s", DURATION), "iteration_deadline": ("iteration_deadline_s", DURATION)}
 
     cluster: ClusterOrPath

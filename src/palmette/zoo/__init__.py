@@ -17,6 +17,7 @@ hardware           the catalogue of machines
 hardware_defaults  fills memory and power of a cluster's nodes from that catalogue
 cluster_template   a cluster file to start from
 training_template  a training file to start from
+training_names     its names that nothing answers to
 
 Nothing is imported here, so that ``import palmette.zoo`` costs no torch.
 """

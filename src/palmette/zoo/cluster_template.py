@@ -117,6 +117,8 @@ def _head() -> list[str]:
         "# Quantities carry their unit: 5 Mbit/s, 1 GiB, 3.5 W, 10 ms, 20 nJ/bit, 30%, 2 Wh.",
         "# palmette check says what is wrong with this file; palmette hardware lists what `hardware` may name.",
         "",
+        "# carbon: 300 g/kWh                 # of the electricity of all nodes, for the goal carbon",
+        "",
     ]
 
 
@@ -140,6 +142,7 @@ def _node_lines(template: ClusterTemplate) -> Iterator[str]:
                 yield "    # memory: 1 GiB                   # where it is not the catalogue's"
                 yield "    # power: {idle: 1.9 W, busy: 5.1 W}"
                 yield "    # limits: {cpu: 30%, energy: 2 Wh}  # what every plan obeys"
+                yield "    # price: 0.4 EUR/h               # for the goal cost"
             first = False
 
 

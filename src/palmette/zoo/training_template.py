@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from yaml import YAMLError
+
+from palmette.errors import one_line
 from palmette.spec.files import from_yaml, validated
 from palmette.spec.training import TrainingFile
+from palmette.zoo.training_names import refuse_unknown_names
 
 _TEMPLATE = """\
 # A training: palmette up {file} profiles, compares, plans, trains and reports.
 # palmette check says what is wrong with this file; paths are relative to it.
 
-cluster: {cluster}{gap}# or nodes: and links: right here, as in a cluster file
+cluster: {cluster}{gap}# or what stands in it: nodes and links, indented
 {network}
-data: {data}                      # digits, cifar10:FOLDER, images:FOLDER or package.module:callable
+data: {data}                      # digits, cifar10:FOLDER, folder:DIR, csv:FILE, … or package.module:callable
 batch: 64
 goal: {goal}                        # time, energy, power, edp, cost, carbon or a sum: 0.3*time+0.7*energy
 epochs: {epochs}
@@ -50,18 +55,32 @@ def render_training(template: TrainingTemplate, file: str) -> str:
         InputError: holds every value that cannot be used.
     """
     kind = "recipe" if ":" in template.model else "model"
-    network = f"{kind}: {template.model}".ljust(34) + "# a network of the zoo; or recipe: training:recipe, of your own"
+    refuse_unknown_names(template.model, template.data)
+    cluster = _scalar(template.cluster)
+    network = (
+        f"{kind}: {_scalar(template.model)}".ljust(34)
+        + "# a network of the zoo; or recipe: training:recipe, of your own"
+    )
     settings = ", ".join(f"{name}: {json.dumps(value)}" for name, value in template.run.items())
     text = _TEMPLATE.format(
-        file=file,
-        cluster=template.cluster,
-        gap=" " * max(2, 25 - len(template.cluster)),
+        file=one_line(shlex.quote(file)),
+        cluster=cluster,
+        gap=" " * max(2, 25 - len(cluster)),
         network=network,
-        data=template.data,
-        goal=template.goal,
+        data=_scalar(template.data),
+        goal=_scalar(template.goal),
         epochs=template.epochs,
         engine=template.engine.ljust(26),
         run=f"run: {{{settings}}}" if settings else _RUN_EXAMPLE,
     )
     validated(TrainingFile, from_yaml(text), file).planned_for()
     return text
+
+
+def _scalar(text: str) -> str:
+    """A text as YAML, in quotes only where they are needed."""
+    try:
+        plain = from_yaml(f"field: {text}  # comment") == {"field": text}
+    except YAMLError:
+        plain = False
+    return text if plain else json.dumps(text, ensure_ascii=False)

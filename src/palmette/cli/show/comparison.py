@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from palmette.cli.options import reason_of
 from palmette.cli.show.console import carbon, console, energy, joule_seconds, money, time
 from palmette.cost.estimate import evaluator
+from palmette.errors import listed
 from palmette.plan.core.comparison import Comparison, changes_learning, is_lossy, small_norm_parts
 from palmette.plan.core.strategy import HORIZON_EPOCHS
 from palmette.spec.codec import CODEC_KINDS
@@ -20,8 +22,9 @@ from palmette.spec.plan import Plan
 
 _FIRST, _COST, _CARBON = ("first epoch",), ("total cost",), ("total carbon",)
 _EDP, _PLANNED_IN, _NOTE = ("energy × time",), ("planned in",), ("note",)
-_WORDS = ("strategy", "nodes", *_NOTE)
+_WORDS = ("strategy", "variant", "plan", "nodes", *_NOTE)
 _SLOWLY = 1.02
+_WIDEST = {"variant": 30}  # what is longer is broken, before other columns are left out
 
 
 def comparison_json(found: Comparison) -> dict[str, Any]:
@@ -44,12 +47,16 @@ def unknown_loss_of(found: Comparison) -> str:
     )
 
 
-def show_comparison(found: Comparison, chosen: str | None = None) -> None:
-    """Print plans beside one another, best first, the chosen one marked, and why the others were left out."""
+def show_comparison(found: Comparison, chosen: str | None = None, left_out: Mapping[str, str] | None = None) -> None:
+    """Print plans beside one another, best first, the chosen one marked, and why the others were left out.
+
+    ``left_out`` says why strategies that have a plan could not be chosen.
+    """
     estimates = [plan.estimate for plan in found.plans if plan.estimate is not None]
     first = any(map(_begins_slowly, estimates))
     out = console()
-    out.print(_table(_columns(found, estimates, chosen, first), out.width))
+    least, wrapped = (*_PLANNED_IN, *_EDP, *_FIRST), ("nodes", *_NOTE)
+    out.print(fitting_table(_columns(found, estimates, chosen, first), out.width, least, wrapped))
     if any(plan.estimate is not None and plan.estimate.total_s is None for plan in found.plans):
         later = f"a later epoch; the order counts {HORIZON_EPOCHS} epochs" if first else "one epoch"
         out.print(f"total: of {later} where the number of epochs is open", style="dim")
@@ -59,6 +66,9 @@ def show_comparison(found: Comparison, chosen: str | None = None) -> None:
         )
     if found.unknown_loss is not None:
         out.print(unknown_loss_of(found), soft_wrap=True)
+    for why in dict.fromkeys((left_out or {}).values()):
+        names = [name for name, reason in (left_out or {}).items() if reason == why]
+        out.print(f"{listed(names)} cannot be chosen: {why}", soft_wrap=True)
     for name, reason in found.skipped.items():
         out.print(f"{name} does not apply: {reason_of(reason).splitlines()[0]}", style="dim", soft_wrap=True)
 
@@ -87,25 +97,24 @@ def _columns(found: Comparison, estimates: list[Estimate], chosen: str | None, f
     return {heading: [row[k] for row in rows] for k, heading in enumerate(headings)}
 
 
-def _table(columns: dict[str, list[str]], width: int) -> Table:
-    """The columns that fit a width: what matters least is left out first, and names are never cut."""
+def fitting_table(columns: dict[str, list[str]], width: int, least: Iterable[str], wrapped: Collection[str]) -> Table:
+    """The columns that fit a width: the ``least`` are left out, in this order, and only ``wrapped`` ones are broken."""
     shown = dict(columns)
-    for heading in (*_PLANNED_IN, *_EDP, *_FIRST):
+    for heading in least:
         if _wide(shown) > width:
             shown.pop(heading, None)
     table = Table(box=None, pad_edge=False)
     for heading in shown:
-        table.add_column(
-            heading, justify="left" if heading in _WORDS else "right", no_wrap=heading not in ("nodes", *_NOTE)
-        )
+        table.add_column(heading, justify="left" if heading in _WORDS else "right", no_wrap=heading not in wrapped)
     for row in zip(*shown.values(), strict=True):
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     return table
 
 
 def _wide(columns: dict[str, list[str]]) -> int:
     """How wide a table would be without breaking a cell."""
-    return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) - 2
+    widths = {heading: max(map(len, (heading, *cells))) for heading, cells in columns.items()}
+    return sum(min(wide, _WIDEST.get(heading, wide)) + 2 for heading, wide in widths.items()) - 2
 
 
 def knows_money(estimates: Iterable[Estimate]) -> bool:

@@ -16,6 +16,7 @@ from palmette.spec.files import load, validated
 from palmette.spec.learning import Learning
 from palmette.spec.training import TrainingFile
 from palmette.zoo.hardware_defaults import fill_hardware_defaults
+from palmette.zoo.training_names import refuse_unknown_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,8 @@ def read_inputs(file: Path, elsewhere: Elsewhere = AS_WRITTEN) -> TrainingInputs
     training = elsewhere.instead(load(TrainingFile, file))
     with _naming(file):
         goal = training.planned_for()
-        _refuse_unknown_names(training)
+        _refuse_unusable(training)
+        refuse_unknown_names(training.model, training.data)
     path = None if isinstance(training.cluster, dict) else file.parent / training.cluster
     if path is not None:
         found = load(Cluster, path)
@@ -91,7 +93,7 @@ def _naming(file: Path) -> Iterator[None]:
         raise InputError(Fault(fault.field, fault.value, fault.expected, str(file)) for fault in error.faults) from None
 
 
-def _refuse_unknown_names(training: TrainingFile) -> None:
+def _refuse_unusable(training: TrainingFile) -> None:
     for field, name, known in (
         ("strategy", training.strategy, list(strategies())),
         ("engine", training.engine, list(ENGINES)),

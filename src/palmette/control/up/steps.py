@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from palmette.spec.training import TrainingFile
 from palmette.zoo.data.registry import find_entry
 
 RUN = "run"
+# Of the time of a decision, as auto takes it, which compares once more and then tries other nodes and links.
+_COMPARING_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,22 @@ def decide(
     )
     options: dict[str, Any] = {"lossy": training.lossy}
     options |= {} if asked.learning is None else {"learning": asked.learning}
-    found = compare(task, options, progress=progress)
+    found = compare(task, options, progress=_part(progress, 0.0, _COMPARING_SHARE))
     if not found.plans:
         found.refuse()
+    task = replace(task, progress=_part(progress, _COMPARING_SHARE, 1.0))
     plan = planned(training.strategy, task, options)
     return found, plan.model_copy(update={"inputs": Inputs(cluster=task.cluster, profile=task.profile)})
+
+
+def _part(progress: Callable[[str, float], None] | None, first: float, last: float) -> Callable[[str, float], None]:
+    """Tells ``progress`` of a part of the whole, from ``first`` to ``last``."""
+
+    def tell(what: str, done: float) -> None:
+        if progress is not None:
+            progress(what, first + (last - first) * done)
+
+    return tell
 
 
 def run_inputs(asked: UpRequest) -> dict[str, Any]:

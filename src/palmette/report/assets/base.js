@@ -11,6 +11,10 @@ function put(node, attributes, children) {
   return node;
 }
 
+// Objects whose keys are names that people gave: a node may be called constructor, which every other object knows.
+const byName = (pairs = []) => Object.assign(Object.create(null), Object.fromEntries(pairs));
+const parsed = (text) => JSON.parse(text, (key, value) => (value && typeof value === "object" && !Array.isArray(value) ? byName(Object.entries(value)) : value));
+
 const el = (tag, attributes, ...children) => put(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => put(document.createElementNS(NS, tag), attributes, children);
 

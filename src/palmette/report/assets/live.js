@@ -15,7 +15,7 @@ async function listen() {
   try {
     const answer = await fetch("data", { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.status);
-    data = await answer.json();
+    data = parsed(await answer.text());
   } catch {
     data.live.lost = true;
     render();

@@ -1,5 +1,5 @@
 // The page: its state, its sections in order, and redrawing when the state changes.
-let data = JSON.parse(document.getElementById("data").textContent);
+let data = parsed(document.getElementById("data").textContent);
 const page = document.getElementById("page");
 const state = {
   entry: 0, phase: 0, zoom: 1, log: true, folded: true, sliders: [], sorted: {},
@@ -140,7 +140,7 @@ function energySection(entry) {
   if (!tracks.length) return section("energy", "Energy by node", null, el("p", { class: "empty" }, "Energy not known: the cluster file gives no power for a node of the plan."));
   const tools = el("div", { class: "tools" }, PARTS.map(([key, text, colour]) => toggle(!state.hiddenParts.has(key), text, colour, flip(state.hiddenParts, key), `part-${key}`)));
   const whence = el("p", { class: "note", id: "energy-source" }, tracks.flatMap(([track, found], k) => [k ? el("br") : null, `${track}: `, source(found.source)]));
-  const cells = (found, name) => found.nodes[name] || {};
+  const cells = (found, name) => found.nodes[name] || byName();
   return section("energy", "Energy by node", null, whence, tools, boxed(drawEnergy(entry, wideOf(), state.hiddenParts)),
     folded("As a table", table("joules", [["node"], ["", "text"], ...PARTS.map(([, text]) => [text]), ["all"]],
       tracks.flatMap(([track, found]) => Object.keys(found.nodes).map((name) => [name, track, ...PARTS.map(([key]) => joules(cells(found, name)[key] ?? null)), joules(PARTS.reduce((sum, [key]) => sum + (cells(found, name)[key] || 0), 0))]))), "joules"));

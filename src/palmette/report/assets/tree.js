@@ -5,6 +5,7 @@ const tierColour = (tier) => (TIERS.includes(tier) ? `var(--${tier})` : "var(--f
 const tierFill = (tier) => (TIERS.includes(tier) ? `var(--${tier}-fill)` : "var(--hover)");
 const MAX_LANES = 24;
 const LABELLED_NODES = 12;
+const PASSING_LINKS = 2;
 
 // Nodes that are equal in what they are, in their links and in what they do; the first stands for all of them.
 const FOLDED_FROM = 9;
@@ -27,29 +28,28 @@ const foldsNodes = (entry, phase) => entry.cluster && Object.keys(entry.cluster.
 function shownFor(entry) {
   const phase = entry.phases[Math.min(state.phase, entry.phases.length - 1)];
   if (!phase || !state.folded || !foldsNodes(entry, phase)) return null;
-  return Object.fromEntries(equalNodes(entry, phase).map((group) => [group[0], group.length]));
+  return byName(equalNodes(entry, phase).map((group) => [group[0], group.length]));
 }
 const timesName = (name, many) => (many && many[name] > 1 ? `${many[name]} × ${name}` : name);
 
 // The entry and the phase with one node for each group of equal ones, and how many each stands for.
 function foldedView(entry, phase) {
-  const stands = {}, many = {};
+  const stands = byName(), many = byName();
   for (const group of equalNodes(entry, phase)) {
     for (const name of group) stands[name] = group[0];
     many[group[0]] = group.length;
   }
-  const seen = new Set(), links = [];
+  const links = new Map();
   for (const link of entry.cluster.links) {
     const between = link.between.map((name) => stands[name]), key = [...between].sort().join("\n");
-    if (between[0] !== between[1] && !seen.has(key)) {
-      seen.add(key);
-      links.push({ ...link, between });
-    }
+    if (between[0] === between[1]) continue;
+    if (links.has(key)) links.get(key).many += 1;
+    else links.set(key, { ...link, between, many: 1 });
   }
-  const nodes = Object.fromEntries(Object.entries(entry.cluster.nodes).filter(([name]) => stands[name] === name));
+  const nodes = byName(Object.entries(entry.cluster.nodes).filter(([name]) => stands[name] === name));
   const kept = phase.instances.filter((i) => stands[i.node] === i.node);
   const ids = new Set(kept.map((i) => i.id));
-  return [{ ...entry, cluster: { nodes, links }, many },
+  return [{ ...entry, cluster: { nodes, links: [...links.values()] }, many },
     { ...phase, instances: kept.map((i) => (i.into && !ids.has(i.into) ? { ...i, into: null, elsewhere: i.into } : i)), sources: phase.sources.filter((s) => stands[s.node] === s.node && ids.has(s.into)) }];
 }
 
@@ -60,7 +60,7 @@ function lanesOf(entry, phase) {
   const all = entry.cluster ? Object.keys(entry.cluster.nodes) : [...used];
   const order = (name) => TIERS.indexOf(tierOf(entry.cluster, name));
   const wanted = [...all.filter((name) => used.has(name)), ...all.filter((name) => !used.has(name))].slice(0, MAX_LANES);
-  const above = {};
+  const above = byName();
   for (const { between } of entry.cluster ? entry.cluster.links : []) {
     const [upper, lower] = [...between].sort((a, b) => order(a) - order(b));
     if (order(upper) < order(lower)) above[lower] = Math.min(above[lower] ?? Infinity, all.indexOf(upper));
@@ -85,12 +85,12 @@ function drawTree(entry, phase, width) {
   const narrow = width < 620;
   const { names, left } = lanesOf(entry, phase);
   const depth = Math.max(...phase.instances.map((i) => i.layers[1]));
-  const alike = names.length > LABELLED_NODES ? equalLinks(entry, names) : null;
+  const alike = names.length > LABELLED_NODES || passing(entry, names) > PASSING_LINKS ? equalLinks(entry, names) : null;
   const step = narrow ? 6 : 10;
   const boxWide = narrow ? 92 : 148, gutter = alike ? (alike.length + 1) * step : narrow ? 26 : 40, feedWide = narrow ? 52 : 78;
   const start = gutter + boxWide + feedWide, end = width - (narrow ? 34 : 62), cell = (end - start) / depth;
   const barHigh = 26, rowHigh = 38, gap = narrow ? 34 : 40;
-  const lane = {};
+  const lane = byName();
   let y = 40;
   for (const name of names) {
     const rows = packed(phase.instances.filter((i) => i.node === name));
@@ -103,7 +103,7 @@ function drawTree(entry, phase, width) {
   drawLayers(drawn, entry, depth, start, cell, height);
   if (alike) drawEqualLinks(drawn, alike, lane, gutter, step, boxWide + feedWide);
   else drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow);
-  const at = {};
+  const at = byName();
   for (const name of names) {
     const { top, mid, high, rows } = lane[name];
     drawn.append(svg("line", { class: "axis", x1: gutter + boxWide, x2: end, y1: mid, y2: mid, "stroke-width": 2 }));
@@ -142,7 +142,7 @@ const linkLines = (link) => [`${link.between[0]} – ${link.between[1]}`, ...lin
 
 function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
   const links = (entry.cluster ? entry.cluster.links : []).filter((link) => link.between.every((name) => lane[name]));
-  const below = {};
+  const below = byName();
   let level = 0;
   for (const link of links) {
     const [a, b] = [...link.between].sort((p, q) => lane[p].mid - lane[q].mid);
@@ -168,6 +168,10 @@ function labelBelow(drawn, place, x, texts, wide) {
   texts.forEach((text, k) => drawn.append(svg("text", { class: "small linked", x: x + 2, y: bottom + 14 + 13 * k }, fit(text, wide, 11.5))));
 }
 
+// How many links pass a node on their way in the picture.
+const passing = (entry, names) => (entry.cluster ? entry.cluster.links : [])
+  .map((link) => link.between.map((name) => names.indexOf(name))).filter(([a, b]) => a >= 0 && b >= 0 && Math.abs(a - b) > 1).length;
+
 // Equal links of one node to others below it, in the order of the picture; the lowest node first, so that its are inmost.
 function equalLinks(entry, names) {
   const alike = new Map(), place = (name) => names.indexOf(name);
@@ -188,10 +192,10 @@ function equalLinks(entry, names) {
 //     ├─●── phone-1
 //     └─●── phone-2
 function drawEqualLinks(drawn, alike, lane, gutter, step, wide) {
-  const below = {};
+  const below = byName();
   alike.forEach(({ upper, links }, k) => {
     const x = gutter - (k + 1) * step, top = lane[upper].mid, ends = links.map(([, lower]) => lane[lower].mid);
-    const [link] = links[0], many = plural(links.length, "link");
+    const [link] = links[0], count = links.reduce((sum, [one]) => sum + (one.many || 1), 0), many = plural(count, "link");
     const trunk = `M${gutter} ${top}H${x}V${Math.max(...ends)}`;
     const stubs = ends.map((y) => `M${x} ${y}H${gutter}`);
     const wires = svg("path", { class: "wire", d: [trunk, ...stubs].join(""), fill: "none", "stroke-width": 1.5 });
@@ -200,7 +204,7 @@ function drawEqualLinks(drawn, alike, lane, gutter, step, wide) {
     const each = links.map(([one], n) => mark(svg("path", { d: stubs[n], stroke: "transparent", "stroke-width": 18, class: "link" }), () => linkLines(one)));
     const dots = [top, ...ends].map((y) => svg("circle", { class: "joint", cx: x, cy: y, r: 2.5, "pointer-events": "none" }));
     drawn.append(svg("g", { class: "wires" }, wires, whole, each, dots));
-    (below[upper] = below[upper] || []).push(links.length > 1 ? `${many} of ${linkRate(link)}` : `${links[0][1]}: ${linkRate(link)}`);
+    (below[upper] = below[upper] || []).push(count > 1 ? `${many} of ${linkRate(link)}` : `${links[0][1]}: ${linkRate(link)}`);
   });
   for (const [name, texts] of Object.entries(below)) {
     const shown = texts.length > 2 ? [texts[0], `${texts[1]}, +${texts.length - 2}`] : texts;
