@@ -4,11 +4,11 @@ PowerSGD (Vogels, Karimireddy, Jaggi, 2019): M is a weight's gradient as a matri
 
     P = orthonormal columns of M Q        Q ← Mᵀ P        M ≈ P Qᵀ
 
-Q is remembered for the next message (warm start), so that it follows the strongest directions of gradients that change
-slowly. A column of Q that a matrix of less rank has left at nothing begins anew: the method would never leave it, however
-large later gradients are. In the paper, workers add up P, and then Q, so that all need two rounds; here each sender codes
-its own matrix, so that one message suffices. A weight whose matrices would take as much as itself (a bias) travels as it
-is.
+Q is remembered for the next message (warm start), so that it follows the strongest directions of gradients that
+change slowly. A column of Q that a matrix of less rank has left at nothing begins anew: the method would never leave
+it, however large later gradients are. In the paper, workers add up P, and then Q, so that all need two rounds; here
+each sender codes its own matrix, so that one message suffices. A weight whose matrices would take as much as itself
+(a bias) travels as it is.
 """
 
 from __future__ import annotations
