@@ -102,6 +102,36 @@ def test_lowrank_finds_a_matrix_of_that_rank_at_once_and_follows_others() -> Non
     assert errors[-1] == pytest.approx(float(best), rel=0.02)
 
 
+@pytest.mark.parametrize("first", ["zeros", "one row", "one column"])
+def test_lowrank_finds_its_rank_after_matrices_of_less(first: str) -> None:
+    """An embedding whose first rows no sample uses: gradients that were zero say nothing about later ones."""
+    thin, memory = numbers((30, 2)) @ numbers((2, 40), seed=1), Memory()
+    thin[:4] = 0
+    less = torch.zeros_like(thin)
+    if first == "one row":
+        less[20] = thin[20]
+    if first == "one column":
+        less[:, 7] = thin[:, 7]
+    for _ in range(2):
+        there_and_back(less, known_exchange("lowrank:2"), memory)
+    for _ in range(2):
+        found = there_and_back(thin, known_exchange("lowrank:2"), memory)
+    assert torch.allclose(found, thin, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_lowrank_takes_numbers_of_any_size(size: float) -> None:
+    thin, memory = size * (numbers((30, 2)) @ numbers((2, 40), seed=1)).float(), Memory()
+    for _ in range(3):
+        assert torch.allclose(there_and_back(thin, known_exchange("lowrank:2"), memory), thin, atol=1e-5 * size)
+
+
+@pytest.mark.parametrize("text", ALL)
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0)])
+def test_a_weight_without_numbers_takes_no_bytes(text: str, shape: tuple[int, ...]) -> None:
+    there_and_back(torch.zeros(shape), known_exchange(text))
+
+
 @pytest.mark.parametrize("text", ALL)
 def test_zeros_arrive_as_zeros(text: str) -> None:
     assert not there_and_back(torch.zeros(9, 300), known_exchange(text)).any()

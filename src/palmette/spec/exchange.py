@@ -111,7 +111,7 @@ class ExchangeKind:
 
 def kept_numbers(exchange: Exchange, numbers: int) -> int:
     """How many of a weight's numbers ``topk`` sends."""
-    return max(1, math.ceil(exchange.kept_ratio * numbers - 1e-9))
+    return min(numbers, max(1, math.ceil(exchange.kept_ratio * numbers - 1e-9)))
 
 
 def blocks_of(numbers: int) -> int:

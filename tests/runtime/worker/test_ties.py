@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import random
+from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -72,3 +75,49 @@ def test_where_gradients_do_not_meet_layers_stay_together_that_share_a_weight(
     faults = [fault for fault in forbidden(tied_tree(sync, *parts), rig.evaluator(CLUSTER)) if fault.field == "sync"]
     assert bool(faults) is not allowed
     assert all("layers 2, 4 share a weight; expected step" in str(fault) for fault in faults)
+
+
+class UsedOften(nn.Module):
+    """One weight in four layers, with others between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared = nn.Linear(24, 24)
+        self.own = nn.ModuleList(nn.Linear(24, 24) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for each in self.own:
+            x = torch.tanh(each(torch.tanh(self.shared(x))))
+        return x
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("more", [{}, {"precision": "bf16"}, {"precision": "fp16", "loss_scale": 1000.0}])
+def test_however_a_pass_is_divided_the_gradients_of_a_tie_are_the_same_bits(
+    more: dict[str, Any], recompute: bool
+) -> None:
+    torch.manual_seed(0)
+    x, labels, chance = torch.randn(8, 24), torch.randint(0, 24, (8,)), random.Random(1)
+    layers = cut(UsedOften(), x)
+    depth, ties, classes = len(layers), tied_weights(layers), classification(24)
+    assert any(len(each.layers) == 4 for each in ties)
+    tree = phase(source("a", 8, "I"), instance("I", 1, depth, "a", recompute=recompute))
+
+    def gradients(*starts: int) -> list[torch.Tensor]:
+        """Of a pass that is divided where these layers begin."""
+        own = {number: copy.deepcopy(layer.module) for number, layer in enumerate(layers, 1)}
+        compute = Compute(tree, "a", own, Options(**more), own=[0], ties=ties, objective=classes)
+        begins = [1, *starts, depth + 1]
+        blocks = [(begin, end - 1) for begin, end in pairwise(begins)] if starts or recompute else []
+        compute.forward(0, [(x,)], [classes.labels.rows(labels, len(labels))], 0, blocks)
+        for _ in blocks or [(1, depth)]:
+            if recompute:
+                compute.recompute(0)
+            compute.backward(0, None)
+        return [part for number in compute.numbers for part in compute.gradients.take(0, number)]
+
+    whole = gradients()
+    assert all(each.any() for each in whole)
+    for _ in range(12):
+        starts = sorted(chance.sample(range(2, depth + 1), chance.randint(1, 4)))
+        assert all(map(torch.equal, gradients(*starts), whole)), starts

@@ -4,9 +4,11 @@ PowerSGD (Vogels, Karimireddy, Jaggi, 2019): M is a weight's gradient as a matri
 
     P = orthonormal columns of M Q        Q ← Mᵀ P        M ≈ P Qᵀ
 
-Q is remembered for the next message (warm start), so that it follows the strongest directions of gradients that change
-slowly. There, workers add up P, and then Q, so that all need two rounds; here each sender codes its own matrix, so
-that one message suffices. A weight whose matrices would take as much as itself (a bias) travels as it is.
+Q is remembered for the next message (warm start), so that it follows the strongest directions of gradients that
+change slowly. A column of Q that a matrix of less rank has left at nothing begins anew: the method would never leave
+it, however large later gradients are. In the paper, workers add up P, and then Q, so that all need two rounds; here
+each sender codes its own matrix, so that one message suffices. A weight whose matrices would take as much as itself
+(a bias) travels as it is.
 """
 
 from __future__ import annotations
@@ -32,10 +34,11 @@ class LowRankCoder:
         if not rank:
             return raw_bytes(values)
         matrix = values.reshape(matrix_of(values.shape)).to(_exact(values.dtype))
-        basis = memory.get(BASIS)
-        if basis is None or basis.shape != (matrix.shape[1], rank):
-            basis = first_basis(matrix.shape[1], rank)
-        left = torch.linalg.qr(matrix @ basis.to(matrix.dtype)).Q
+        basis = first_basis(matrix.shape[1], rank).to(matrix.dtype)
+        last = memory.get(BASIS)
+        if last is not None and last.shape == basis.shape:
+            basis = _directions(last.to(matrix.dtype), basis)
+        left = torch.linalg.qr(matrix @ basis).Q
         memory[BASIS] = right = (matrix.T @ left).to(values.dtype)
         return torch.cat((raw_bytes(left.to(values.dtype)), raw_bytes(right)))
 
@@ -61,6 +64,13 @@ def first_basis(columns: int, rank: int) -> Tensor:
     """Where the power method begins: the same random numbers for all matrices with as many columns."""
     chance = torch.Generator().manual_seed(columns)
     return torch.randn(columns, rank, generator=chance, dtype=torch.float64)
+
+
+def _directions(last: Tensor, anew: Tensor) -> Tensor:
+    """The columns that the last message ended with, each as long as others; rounding errors alone begin ``anew``."""
+    lengths = last.abs().amax(dim=0)
+    spent = lengths <= torch.finfo(last.dtype).eps * lengths.amax()
+    return torch.where(spent, anew, last / lengths)
 
 
 def _exact(dtype: torch.dtype) -> torch.dtype:

@@ -119,10 +119,16 @@ class Compute:
             if saved:
                 passed = tuple(each.detach() for each in as_bundle(saved[-1].outputs))
                 inputs = self._learning_inputs(run[0], passed)
-            saved.append(SavedForward(run, inputs, self._through(k, run, inputs, draw), labels))
+            saved.append(self._saved_part(run, inputs, self._through(k, run, inputs, draw), labels))
         self._kept[k] = saved.pop()
         self._bucketed[k] = BucketedPass(saved)
         return self._kept[k].outputs
+
+    def _saved_part(self, run: Run, inputs: Bundle, outputs: Any, labels: LabelTree) -> SavedForward:
+        ties = {
+            n: [w.view_as(w) for w in self.held.weights[n]] for n in self.held.numbers(run) if n > self._phase.depth
+        }
+        return SavedForward(run, inputs, outputs, labels, ties)
 
     def _targets(self, k: int, rows: Tensor, iteration: int) -> LabelTree:
         """What a root compares its outputs with; other instances need none."""
@@ -154,13 +160,17 @@ class Compute:
         inputs = self._learning_inputs(block.run[0], tuple(each.detach() for each in block.inputs))
         with block.again():
             outputs = self._through(k, block.run, inputs, made.draw, block)
-        self._kept[k] = SavedForward(block.run, inputs, outputs, made.labels)
+        self._kept[k] = self._saved_part(block.run, inputs, outputs, made.labels)
 
     def _through(self, k: int, run: Run, values: Any, draw: Draw, block: RecomputedBlock | None = None) -> Any:
-        """Values through some layers of an instance."""
-        with Drawing(draw), autocast(self.options.autocast, self.device.type):
+        """Values through some layers of an instance.
+
+        Each casts its weights for itself: where several use one, autocast would add their gradients in 16 bits, but not
+        where a tree or a pass is divided between them.
+        """
+        with Drawing(draw):
             for number, module in enumerate(self.held.modules(k, run), run[0]):
-                with self._norms(k, number, block):
+                with self._norms(k, number, block), autocast(self.options.autocast, self.device.type):
                     values = module(*as_bundle(values))
         return values
 
@@ -216,20 +226,21 @@ class Compute:
         made: PartedPass | None = self._recomputed.get(k, self._bucketed.get(k))
         gradient = gradient if made is None or made.gradient is None else made.gradient
         outputs, gradient, loss = self._ends(k, kept, gradient, divisor)
+        if made is not None:
+            outputs, gradient = made.ends(kept, outputs, gradient)
         inputs, weights = self._starts(kept)
         gradients = gradients_of(outputs, gradient, [*inputs, *weights])
         by_layer, passed = self._by_layer(kept.run, gradients[len(inputs) :]), tuple(gradients[: len(inputs)])
         if made is not None:
-            own_layers = {number: parts for number, parts in by_layer.items() if number <= self._phase.depth}
-            made.add_gradients({number: parts for number, parts in by_layer.items() if number not in own_layers})
-            self.gradients.put_own(k, own_layers)
+            made.gradients |= {number: by_layer.pop(number) for number in list(by_layer) if number > self._phase.depth}
+            self._put(k, by_layer)
             if made.parts_left:
                 self._go_on(k, made, passed)
                 return None, loss
             self._recomputed.pop(k, None)
             self._bucketed.pop(k, None)
             by_layer = made.gradients
-        self.gradients.put_own(k, by_layer)
+        self._put(k, by_layer)
         return passed if self._phase.instances[k].layers[0] > 1 else None, loss
 
     def backward_input(self, k: int, gradient: Bundle | None, divisor: float | None = None) -> tuple[Bundle, float]:
@@ -242,7 +253,7 @@ class Compute:
     def backward_weights(self, k: int) -> None:
         """The second half: the gradients of an instance's weights."""
         own = self._waiting.pop(k).gradients()
-        self.gradients.put_own(k, self._by_layer(self._phase.instances[k].layers, own))
+        self._put(k, self._by_layer(self._phase.instances[k].layers, own))
 
     def _ends(
         self, k: int, kept: SavedForward, gradient: Bundle | None, divisor: float | None
@@ -283,8 +294,13 @@ class Compute:
         return float(lost.divisor) / len(self._positions[k]) * self._phase.batch
 
     def _by_layer(self, run: Run, gradients: Sequence[Tensor]) -> dict[int, list[Tensor]]:
-        """The gradients of the weights of some layers, by layer and tie, without their scale."""
-        scale = self.options.gradient_scale
-        rest = iter(gradients if scale == 1 else [each / scale for each in gradients])
+        """The gradients of the weights of some layers, by layer and tie."""
+        rest = iter(gradients)
         learning = (number for number in self.held.numbers(run) if self.held.weights[number])
         return {number: list(itertools.islice(rest, len(self.held.weights[number]))) for number in learning}
+
+    def _put(self, k: int, by_layer: dict[int, list[Tensor]]) -> None:
+        """Store gradients of an instance, without their scale."""
+        scale = self.options.gradient_scale
+        own = by_layer if scale == 1 else {n: [each / scale for each in parts] for n, parts in by_layer.items()}
+        self.gradients.put_own(k, own)
