@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+import random
 
 import pytest
 
@@ -17,6 +19,7 @@ from palmette.errors import (
     RunError,
     expected_name,
     nearest,
+    not_below,
     shown,
     too_late,
 )
@@ -104,3 +107,17 @@ def test_the_nearest_name_is_offered_where_there_is_one() -> None:
     assert expected_name("xyz", "node", ["a", "b"]) == "no such node; expected one of a, b"
     assert expected_name("xyz", "node", [f"n{k}" for k in range(20)]).endswith("n10, n11, …")
     assert expected_name("xyz", "node", []) == "no such node; there is none"
+
+
+def test_a_least_value_is_told_in_six_digits_and_never_below_itself() -> None:
+    draw = random.Random(0)
+    for value in [draw.choice([1, -1]) * 10 ** draw.uniform(-9, 9) for _ in range(1000)]:
+        told = float(not_below(value))
+        assert value <= told <= value + abs(value) * 1e-5
+    assert [not_below(value) for value in (25.66521, 2.5, 150.0, 0.0, 1e-7, math.inf)] == [
+        *("25.6653", "2.5", "150", "0", "1e-07", "inf")
+    ]
+
+
+def test_a_deadline_that_is_told_can_be_asked_for() -> None:
+    assert str(too_late("deadline_s", 1.0, 25.66521)).endswith("can be had is 25.6653 s")

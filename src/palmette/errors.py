@@ -14,13 +14,16 @@ arguments in ``str()``; the command line says their flags instead.
 from __future__ import annotations
 
 import difflib
+import math
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from typing import Any, Self
 
 _NAMED = 3
 _GUESSED = 20
+_UP = Context(prec=6, rounding=ROUND_CEILING)
 
 
 class Argument(str):
@@ -126,8 +129,13 @@ class Infeasible(PalmetteError):
 
 def too_late(argument: str, limit_s: float, least_s: float) -> Infeasible:
     """That the deadline which ``argument`` gives cannot be met, and the least time that can be had."""
-    reason = f"cannot be met; the least that can be had is {least_s:.6g} s"
+    reason = f"cannot be met; the least that can be had is {not_below(least_s)} s"
     return Infeasible(ArgumentFault(argument, f"{limit_s:g} s", reason), least_s)
+
+
+def not_below(value: float) -> str:
+    """A least value as it stands in a message: six digits, rounded up, so that asking for what is named is enough."""
+    return f"{float(_UP.create_decimal_from_float(value)):.6g}" if math.isfinite(value) else f"{value:g}"
 
 
 class RunError(PalmetteError):

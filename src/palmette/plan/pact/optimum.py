@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from palmette.errors import Infeasible
+from palmette.errors import Infeasible, not_below
 from palmette.plan.pact.actions import TOLERANCE, EpochActions
 from palmette.plan.pact.exact_cost_to_go import ExactCostToGo
 from palmette.plan.pact.label_search import LowerBound, SearchBudget, SearchGraph, best_price, cheapest_path
@@ -63,13 +63,13 @@ def require_feasible(problem: Problem, actions: EpochActions) -> None:
         return
     least = problem.start.loss - time.max_fall(0, problem.deadline_s)
     message = f"target_loss: {problem.target_loss:g}: cannot be reached within {problem.deadline_s:g} s; "
-    message += f"the least loss that can be reached by then is {least:.6g}"
+    message += f"the least loss that can be reached by then is {not_below(least)}"
     times = (
         _time_to_go(problem, actions, most_s, attainable=True).at(0, 0, above) for most_s in _later(problem, actions)
     )
     later_s = next((found for found in times if found < math.inf), None)
     if later_s is not None:
-        message += f", and the target can be reached after {later_s:.6g} s"
+        message += f", and the target can be reached after {not_below(later_s)} s"
     raise Infeasible(message)
 
 

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from palmette.errors import Argument, ArgumentFault, Infeasible, InputError, Message
+from palmette.errors import Argument, ArgumentFault, Infeasible, InputError, Message, not_below
 from palmette.plan.core.strategy import Decision, PlanRequest, Strategy, Task
 from palmette.spec.problem import Problem
 
@@ -184,7 +184,8 @@ class Pact(_PactStrategy):
             require_feasible(problem, actions)
             raise Infeasible(
                 f"target_loss: {problem.target_loss:g}: pact misses it by its predictions; the loss that it reaches "
-                f"within {problem.deadline_s:g} s is {end.loss:.6g} (pact-optimum, which knows the losses, meets it)"
+                f"within {problem.deadline_s:g} s is {not_below(end.loss)} (pact-optimum, which knows the losses, "
+                "meets it)"
             )
         return chosen, {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palmette.errors import ArgumentFault, Infeasible, too_late
+from palmette.errors import ArgumentFault, Infeasible, not_below, too_late
 from palmette.plan.core.choice import best
 from palmette.plan.core.one_node import on_one_node
 from palmette.plan.core.strategy import Decision
@@ -30,7 +30,7 @@ def check_loss(problem: RightTrainProblem) -> None:
     feeds = len(problem.feed_nodes) if learning.replica_exponent < 0 else 1
     if target.schedule_for(target.samples, feeds) is None:
         least = learning.loss(MAX_EPOCHS, 1.0, feeds)
-        reached = f"the least that can be had in {MAX_EPOCHS:g} epochs with all data is {least:.6g}"
+        reached = f"the least that can be had in {MAX_EPOCHS:g} epochs with all data is {not_below(least)}"
         raise Infeasible(ArgumentFault("loss", f"{loss:g}", f"cannot be met; {reached}"))
 
 
@@ -112,9 +112,9 @@ def explain_late(problem: RightTrainProblem, fastest_plan: EvaluatedPlan) -> Inf
     tree, target = fastest_plan.candidate.tree, problem.target
     samples = sum(problem.feed_samples[feed] for feed in tree.feeds)
     iterations = int(goal.deadline_s / (fastest_plan.total_s / schedule.iterations))
-    least = f"the least that can be had is {fastest_plan.total_s:.6g} s for a loss of {target.loss:g}"
+    least = f"the least that can be had is {not_below(fastest_plan.total_s)} s for a loss of {target.loss:g}"
     if iterations:
-        least += f", or a loss of {target.least_loss(iterations, tree.replicas, samples):.6g} in time"
+        least += f", or a loss of {not_below(target.least_loss(iterations, tree.replicas, samples))} in time"
     reason = f"cannot be met; {least}"
     return Infeasible(ArgumentFault("deadline_s", f"{goal.deadline_s:g} s", reason), fastest_plan.total_s)
 
