@@ -1,5 +1,7 @@
 """What the command ``palmette`` calls first: a module of its own, so that Ctrl-C during all imports is one line.
 
+SIGTERM (a service manager, ``timeout``, ``palmette stop``) is handled as Ctrl-C is, so that it leaves nothing behind.
+
 A KeyboardInterrupt that is raised while a package is imported may be lost there: some catch everything, and C++ code
 drops it, so that the command would go on. Nothing has begun at that time, so the process ends at once instead.
 """
@@ -12,13 +14,15 @@ import sys
 from types import FrameType
 
 INTERRUPTED = 130  # as shells have it
+_USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 def main() -> None:
     """Run the command line and exit."""
     try:
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as under nohup
-            signal.signal(signal.SIGINT, end_in_an_import)
+        for number, usual in _USUAL.items():
+            if signal.getsignal(number) is usual:  # it may be ignored, as under nohup
+                signal.signal(number, end_in_an_import)
         from palmette.cli import main as run
     except KeyboardInterrupt:
         _say()
@@ -27,7 +31,7 @@ def main() -> None:
 
 
 def end_in_an_import(number: int, frame: FrameType | None) -> None:
-    """Handle Ctrl-C: as Python does, but end where something is being imported and no process has been started yet.
+    """Handle Ctrl-C: as Python does, but end where something is imported and no process has been started yet.
 
     Raises:
         KeyboardInterrupt: nothing is being imported.

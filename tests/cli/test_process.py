@@ -163,7 +163,7 @@ class Swallows:
     def find_spec(self, name, *_):
         if name == "typer":
             try:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.NUMBER)
             except BaseException:
                 pass
 
@@ -174,8 +174,9 @@ main()
 """
 
 
-def test_ctrl_c_is_not_lost_in_a_package_that_catches_everything() -> None:
-    command = [sys.executable, "-c", LOST_IN_AN_IMPORT]
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_a_signal_is_not_lost_in_a_package_that_catches_everything(number: str) -> None:
+    command = [sys.executable, "-c", LOST_IN_AN_IMPORT.replace("NUMBER", number)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "palmette: interrupted\n")
 

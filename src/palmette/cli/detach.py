@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from palmette.spec.plan import Plan
 
 START_S, LOOK_EVERY_S = 10.0, 0.1
-_PALMETTE = "from palmette.cli import main; main()"
+_PALMETTE = "from palmette_command import main; main()"
 
 
 def run_here(arguments: Sequence[str], folder: Path, *, new: bool) -> int:

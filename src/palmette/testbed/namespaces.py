@@ -11,7 +11,6 @@ over tls, where all messages of a worker share a connection, at their sender onl
 from __future__ import annotations
 
 import itertools
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from torch import Tensor
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError
 from palmette.runtime.engines.service import ServiceProcess
-from palmette.runtime.engines.socket_folder import socket_folder
+from palmette.runtime.engines.socket_folder import SocketFolder, socket_folder
 from palmette.runtime.engines.testbed import Calibrations
 from palmette.runtime.phase_programs import PhasePart, background_channels, channels_of
 from palmette.runtime.program import Channel
@@ -108,7 +107,7 @@ class NamespaceTestbed:
         iproute.require_namespaces()
         self.dilation = fixed_dilation or 1.0
         self._fixed = fixed_dilation
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: SocketFolder | None = None
         self._cleaner: iproute.NamespaceCleaner | None = None
         self._replay = Replay({})
         self.moment_s = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
-from palmette.runtime.engines.socket_folder import socket_folder
+from palmette.runtime.engines.socket_folder import SocketFolder, socket_folder
 from palmette.runtime.engines.testbed import Calibrations, on_loopback
 from palmette.runtime.phase_programs import PhasePart, background_channels
 from palmette.runtime.program import Channel
@@ -143,7 +142,7 @@ class PacedTestbed:
         self._rendezvous = rendezvous or FileRendezvous()
         self.dilation = fixed_dilation or 1.0
         self._fixed = fixed_dilation
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: SocketFolder | None = None
         self._links: LinkEmulator | None = None
         self._began_s: float | None = None
         self.moment_s = 0.0

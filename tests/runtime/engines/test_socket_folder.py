@@ -27,9 +27,10 @@ def test_a_deep_root_gives_way_to_the_usual_one(tmp_path: Path, monkeypatch: pyt
 
 
 _MAKE = """\
-from palmette.runtime.engines import socket_folder as module
+from palmette.runtime.engines import forkserver, socket_folder as module
 module.LONGEST_ROOT = 1000
 made = module.socket_folder()
+forkserver._keep_folder()
 print(made.name, flush=True)
 input()
 """
@@ -51,8 +52,23 @@ def test_what_a_killed_process_has_left_goes_with_the_next(tmp_path: Path, monke
     process.communicate()
     with socket_folder() as mine:
         assert not left.exists()
-        assert Path(mine).exists()
-    assert (tmp_path / "palmette-of-mine").exists(), "nobody said that it is a run's"
+        assert set(tmp_path.iterdir()) == {tmp_path / "palmette-of-mine", Path(mine)}
+    assert list(tmp_path.iterdir()) == [tmp_path / "palmette-of-mine"], "nobody said that it is a run's"
+
+
+@pytest.mark.parametrize("ends", ["", "os.fork() and os.wait()", "os.kill(os.getpid(), signal.SIGINT)"])
+def test_what_a_process_that_ends_has_made_goes_with_it(tmp_path: Path, ends: str) -> None:
+    script = f"""
+import os, signal
+from palmette.runtime.engines import forkserver
+folder = forkserver._keep_folder().name
+{ends or "pass"}
+assert os.listdir(folder)
+"""
+    given = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=given, check=False, capture_output=True, text=True)
+    assert "AssertionError" not in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,28 @@ def test_a_damaged_one_is_named_and_the_one_before_is_taken(tmp_path: Path, name
     assert checkpoint.last(tmp_path).damaged == ()
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json", "SHA256SUMS"])
+@pytest.mark.parametrize("kind", ["missing", "link", "pipe", "folder"])
+def test_one_with_a_file_that_is_none_is_named(tmp_path: Path, name: str, kind: str) -> None:
+    for iteration in (5, 9):
+        checkpoint.save(at(iteration), tmp_path, best=True)
+    path = tmp_path / "000009" / name
+    path.unlink()
+    if kind == "link":
+        path.symlink_to("nowhere")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    found = checkpoint.last(tmp_path)
+    assert found.checkpoint.progress.iteration == 5
+    told = "missing" if kind == "missing" else "no file"
+    assert found.damaged == (f"{tmp_path}: 000009: the checkpoint cannot be read: {name} is {told}",)
+    checkpoint.save(at(6), tmp_path, best=False)
+    assert checkpoint.last(tmp_path).checkpoint.progress.iteration == 6
+    assert (tmp_path / "000009").exists() == (kind == "folder"), "what is not of a checkpoint stays"
+
+
 def test_where_all_are_damaged_each_is_named(tmp_path: Path) -> None:
     for iteration in (5, 9):
         (checkpoint.save(at(iteration), tmp_path, best=False) / "model.safetensors").write_bytes(bytes(200))
@@ -100,6 +123,8 @@ def test_where_all_are_damaged_each_is_named(tmp_path: Path) -> None:
 
 def test_one_of_before_there_were_checksums_is_read(tmp_path: Path) -> None:
     (checkpoint.save(at(5), tmp_path, best=False) / "SHA256SUMS").unlink()
+    assert checkpoint.last(tmp_path).checkpoint.progress.iteration == 5
+    (checkpoint.save(at(9), tmp_path, best=False) / "model.safetensors").write_bytes(bytes(200))
     assert checkpoint.last(tmp_path).checkpoint.progress.iteration == 5
 
 

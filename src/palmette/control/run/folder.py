@@ -20,6 +20,14 @@ from palmette.spec.files import make_folder
 _LOCK = ".lock"
 _RECORD = "run.json"
 _RESULTS = ("model.safetensors", "best.safetensors")
+_WRITTEN = (
+    *_RESULTS,
+    "metrics.jsonl",
+    "trace.jsonl",
+    "checkpoints/best",
+    "adapters/adapter_config.json",
+    "adapters/adapter_model.safetensors",
+)
 # Some network file systems have no locks; a run there is as well guarded as it can be.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -68,15 +76,19 @@ def _locked(folder: Path) -> int:
 
 
 def refuse_taken(folder: Path) -> None:
-    """Refuse a folder that holds a run already.
+    """Refuse a folder that holds a run already, or files of somebody else that a run would replace.
 
     Raises:
-        InputError: says how to continue that, or to replace it.
+        InputError: says how to continue the run, or to replace what is there.
     """
     if (folder / _RECORD).exists():
         resume = f" to replace it, or to continue it: palmette run --resume {folder}"
         expected = Message("it holds a run; expected another one, ", Argument("force"), resume)
         raise InputError(Fault("", "the folder", expected, str(folder)))
+    others = [name for name in _WRITTEN if os.path.lexists(folder / name)]
+    if others:
+        expected = Message("a run would replace it; expected another folder, or ", Argument("force"), " to replace it")
+        raise InputError([Fault("", name, expected, str(folder)) for name in others])
 
 
 def written(folder: Path) -> list[Path]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import tempfile
+from functools import cache
 from multiprocessing import resource_tracker
 from multiprocessing.context import ForkServerContext
 from multiprocessing.forkserver import ensure_running
 from multiprocessing.util import get_temp_dir
 
-from palmette.runtime.engines.socket_folder import short_root
+from palmette.runtime.engines.socket_folder import SocketFolder, socket_folder
 
 
 def forkserver_context() -> ForkServerContext:
     """The multiprocessing context of all processes of a run; they share one fork server and its imports."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["palmette.runtime.preload"])
-    _find_folder()
+    _keep_folder()
     _start_server()
     return context
 
@@ -32,11 +33,13 @@ def _start_server() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _find_folder() -> None:
-    """Make multiprocessing create its folder, which it keeps, where the paths of its sockets are short enough."""
-    before = tempfile.tempdir
-    tempfile.tempdir = short_root()
+@cache
+def _keep_folder() -> SocketFolder:
+    """Make multiprocessing create its folder, which it keeps, in one that goes even if this process is killed."""
+    made, before = socket_folder(), tempfile.tempdir
+    tempfile.tempdir = made.name
     try:
         get_temp_dir()
     finally:
         tempfile.tempdir = before
+    return made

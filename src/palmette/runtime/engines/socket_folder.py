@@ -11,12 +11,17 @@ import os
 import shutil
 import tempfile
 from contextlib import suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import IO
 
-# A socket's path may have 107 bytes on Linux; the longest below the root is /pymp-12345678/listener-12345678.
-LONGEST_ROOT = 75
+# A socket's path may have 107 bytes on Linux; the longest below the root is
+# /palmette-12345678/pymp-12345678/listener-12345678.
+LONGEST_ROOT = 57
 USUAL_ROOT = "/tmp"  # noqa: S108  (folders in it are made by mkdtemp)
 _PREFIX, _OWNER = "palmette-", ".owner"
+# When a process ends, after multiprocessing has removed its own folder, which may be in one of these.
+_LAST = -101
 
 
 def short_root() -> str:
@@ -25,20 +30,30 @@ def short_root() -> str:
     return asked if len(os.fsencode(asked)) <= LONGEST_ROOT else USUAL_ROOT
 
 
-class SocketFolder(tempfile.TemporaryDirectory[str]):
-    """A new folder, deleted by its ``cleanup``, or when the next one is made after this process was killed."""
+class SocketFolder:
+    """A new folder, deleted by its ``cleanup``, when this process ends, or when the next is made after it was killed.
+
+    A process that this one has forked leaves it alone.
+    """
 
     def __init__(self) -> None:
-        super().__init__(prefix=_PREFIX, dir=short_root())
+        self.name = tempfile.mkdtemp(prefix=_PREFIX, dir=short_root())
         draft = Path(self.name, f"{_OWNER}-draft")
-        self._owner = draft.open("w")
-        fcntl.flock(self._owner, fcntl.LOCK_EX)
+        owner = draft.open("w")
+        fcntl.flock(owner, fcntl.LOCK_EX)
         draft.rename(Path(self.name, _OWNER))  # only now may others look whether it is locked
+        self.cleanup = Finalize(self, _delete, (self.name, owner), exitpriority=_LAST)
 
-    def cleanup(self) -> None:
-        """Delete it."""
-        self._owner.close()
-        super().cleanup()
+    def __enter__(self) -> str:
+        return self.name
+
+    def __exit__(self, *_: object) -> None:
+        self.cleanup()
+
+
+def _delete(folder: str, owner: IO[str]) -> None:
+    with owner:  # locked until it is gone
+        shutil.rmtree(folder)
 
 
 def socket_folder() -> SocketFolder:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.engines.service import ServiceProcess
-from palmette.runtime.engines.socket_folder import socket_folder
+from palmette.runtime.engines.socket_folder import SocketFolder, socket_folder
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.transports.rendezvous import FileRendezvous, Rendezvous, Site
@@ -80,7 +79,7 @@ class NoTestbed:
 
     def __init__(self, rendezvous: Rendezvous | None = None, site: SiteMaker = on_loopback) -> None:
         self._rendezvous, self._site = rendezvous or FileRendezvous(), site
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: SocketFolder | None = None
 
     def open(self, phase: Phase, parts: Sequence[PhasePart], evaluator: Evaluator) -> None:
         """Create a folder, and open the rendezvous there."""

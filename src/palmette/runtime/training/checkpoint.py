@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -146,9 +147,11 @@ def last(folder: Path) -> LastCheckpoint:
         InputError: there is none, or none can be read; names each of them.
     """
     damaged: list[Fault] = []
-    for path in sorted(filter(_holds_some, _own(folder)), key=_order, reverse=True):
+    found = sorted(filter(_holds_some, _own(folder)), key=_order, reverse=True)
+    for place, path in enumerate(found):
         try:
-            return LastCheckpoint(_read(path), tuple(map(str, damaged)))
+            with_sums = any(_is_there(earlier / _SUMS) for earlier in found[place:])
+            return LastCheckpoint(_read(path, with_sums=with_sums), tuple(map(str, damaged)))
         except InputError as error:
             damaged += error.faults
     raise InputError(damaged or ArgumentFault("resume", str(folder), "there is no checkpoint to resume from"))
@@ -160,12 +163,16 @@ def best(folder: Path) -> Checkpoint | None:
     Raises:
         InputError: it cannot be read.
     """
-    return _read(folder / _pointed(folder / "best")) if _pointed(folder / "best") else None
+    path = folder / _pointed(folder / "best")
+    return _read(path, with_sums=_is_there(path / _SUMS)) if _pointed(folder / "best") else None
 
 
-def _read(path: Path) -> Checkpoint:
+def _read(path: Path, *, with_sums: bool) -> Checkpoint:
+    """Read a checkpoint; only one of before there were checksums, which has no earlier one with them, has none."""
     try:
-        _refuse_damaged(path)
+        _refuse_missing(path, _FILES if with_sums else _FILES[1:])
+        if with_sums:
+            _refuse_damaged(path)
         progress = to_progress(json.loads((path / _PROGRESS).read_text()))
         return Checkpoint(progress, load_file(path / _MODEL), load_file(path / _OPTIMIZER))
     except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:
@@ -173,10 +180,20 @@ def _read(path: Path) -> Checkpoint:
         raise InputError(Fault("", path.name, expected, str(path.parent))) from None
 
 
+def _refuse_missing(path: Path, names: Sequence[str]) -> None:
+    """Refuse what cannot be read as a file; a pipe in its place would be waited for without end."""
+    for name in names:
+        if not (path / name).is_file():
+            raise ValueError(f"{name} is {'no file' if _is_there(path / name) else 'missing'}")
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is something under this name, also a link to nothing."""
+    return os.path.lexists(path)
+
+
 def _refuse_damaged(path: Path) -> None:
-    """Compare files with their checksums; a checkpoint of before there were any has none."""
-    if not (path / _SUMS).exists():
-        return
+    """Compare files with their checksums."""
     known = {name: found for found, _, name in (line.partition("  ") for line in _lines(path / _SUMS))}
     for name in _FILES[1:]:
         if known.get(name) != _checksum(path / name):
@@ -203,7 +220,7 @@ def _own(folder: Path) -> Iterator[Path]:
 
 def _holds_some(path: Path) -> bool:
     """Whether there is a file of a checkpoint in a folder, and not only what others have put there."""
-    return any((path / name).exists() for name in _FILES)
+    return any(_is_there(path / name) for name in _FILES)
 
 
 def _order(path: Path) -> tuple[int, bool]:
@@ -228,7 +245,8 @@ def _forget(folder: Path, newest: Path) -> None:
 def _remove(path: Path) -> None:
     """Remove a checkpoint, and its folder unless others have put something there."""
     for name in _FILES:
-        (path / name).unlink(missing_ok=True)
+        if not (path / name).is_dir():
+            (path / name).unlink(missing_ok=True)
     with suppress(OSError):
         path.rmdir()
 
