@@ -145,6 +145,15 @@ class TestAhead:
         # In the first iteration a source's next samples may share the link with another's first.
         assert fast.first_epoch.time_s <= slow.first_epoch.time_s + fast.iteration_s
 
+    def test_a_link_that_carries_more_than_its_nodes_compute_is_what_all_wait_for(self) -> None:
+        # Iterations in which samples come late and those in which they are there take turns: 9.5 s, 6.5 s, 9.5 s, …
+        world = cluster(link("a", "b", 32.0), link("b", "c", 16.0), a=node(10), b=node(), c=node(10))
+        known = profile([(0.0, 4.0), (0.0, 1.0)], 12.0, a=times(2, 0.5, 0.5), b=times(2), c=times(2, 0.5, 1.0, 0.0))
+        parts = instance("R", 2, 2, "a"), instance("I", 1, 1, "c", "R"), instance("J", 1, 2, "c")
+        tree = phase(source("a", 1, "I"), source("c", 1, "J"), *parts, ahead=True)
+        a_sample_s, its_gradient_s = 12 / 2, 4 / 2  # from b to c, at 2 bytes/s
+        assert price(world, known, tree).iteration_s == a_sample_s + its_gradient_s
+
 
 def split(draw: random.Random) -> list[Fields]:
     """Branches on three nodes that meet on one of them."""

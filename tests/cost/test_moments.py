@@ -48,6 +48,13 @@ def test_a_transfer_takes_what_the_trace_says_from_that_moment(seed: int) -> Non
         assert found.iteration_s == pytest.approx(1 + carried_s(time_s, rates, 80.0, moment_s), rel=1e-9)
 
 
+@pytest.mark.parametrize("row_s", [0.1, 0.7, 1.3])
+def test_what_has_left_when_a_link_goes_silent_does_not_wait_for_it(row_s: float) -> None:
+    for rows in range(1, 25):  # every other one is silent
+        found = Evaluator(*world([0.0, row_s], [80.0 / rows / row_s, 0.0]), "sgd", moment_s=0.0).price(WHOLE)
+        assert found.iteration_s == pytest.approx(1 + (2 * rows - 1) * row_s, rel=1e-9), rows
+
+
 SPLIT = phase(source("a", 1, "A"), instance("A", 1, 1, "a", "B"), instance("B", 2, 2, "b"))
 
 

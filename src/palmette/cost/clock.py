@@ -207,19 +207,19 @@ class Clock:
             now = carried_s if not events or carried_s < events[0][0] else events[0][0]
             now = now if change is None else min(now, change[0])
             soon = now * _TOGETHER
-            self._carrying = ends = carried_s <= soon
+            self._carrying = carried_s <= soon
+            left = flows.end(now, soon) if self._carrying else []  # before a link changes, perhaps to nothing
             while change is not None and change[0] <= soon:
                 self._rates[change[1]] = change[2]
                 flows.renew(change[1], now)
                 change, self._carrying = next(self._changes, None), True
             ready: list[int] = []
-            if ends:
-                for number in flows.end(now, soon):
-                    heappush(events, (now + seconds[number], number))
-                    if number in self._holds:
-                        self._let_go(now, number)
-                    if number in self._leaving:
-                        ready += self._freed(self._leaving[number])
+            for number in left:
+                heappush(events, (now + seconds[number], number))
+                if number in self._holds:
+                    self._let_go(now, number)
+                if number in self._leaving:
+                    ready += self._freed(self._leaving[number])
             ended = []
             while events and events[0][0] <= soon:
                 ended.append(heappop(events)[1])

@@ -12,6 +12,7 @@ two ends has settled.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import truediv
 from typing import NamedTuple, assert_never
 
 from palmette.cost.clock import Capacities, Graph, Timing, play
@@ -153,7 +154,22 @@ class PhaseSimulator:
         timing = Timing([each - zero_s for each in start_s], [each - zero_s for each in end_s])
         first_s = done_s[0] + self._sample_latency_s(made)
         # Samples begin to travel when the iteration that many before is done: so many share the time of a whole one.
-        return Steady(made, timing, max(done_s[-1] - done_s[-2], first_s / (phase.ahead_iterations + 1)), first_s)
+        ahead_s = first_s / (phase.ahead_iterations + 1)
+        iteration_s = max(done_s[-1] - done_s[-2], ahead_s, self._longest_carried_s(prepared, made))
+        return Steady(made, timing, iteration_s, first_s)
+
+    def _longest_carried_s(self, prepared: PreparedSteps, made: Iteration) -> float:
+        """Seconds that the busiest direction of a link carries in an iteration; 0 where a trace says what it carries.
+
+        The few iterations that are played may end before such a link is what all wait for.
+        """
+        if self.moment_s is not None and self.cluster.varies:
+            return 0.0
+        carried = [0.0] * len(self.routes.capacities)
+        for path, bits in zip(prepared.graph.path, self._bits(made), strict=False):  # the first of the iterations
+            for resource in path if bits else ():
+                carried[resource] += bits
+        return max(map(truediv, carried, self.routes.capacities), default=0.0)
 
     def _sample_latency_s(self, made: Iteration) -> float:
         """The longest latency of samples; where they travel ahead, only the first iteration waits for it."""
