@@ -8,6 +8,11 @@ and factors of codecs of at least 1, as what is lost on the way teaches nothing.
 squared error of the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0, and
 ``fitted_on`` says so; that of h is None. A codec needs a run that differs from others in nothing else that is fitted.
 
+**A sample that is new is worth as much as one that comes again, at least**: k epochs over φ of the data are φ·k
+samples, so that data_exponent >= epoch_exponent. What is fitted is therefore the exponent of φ·k, and what that of φ
+has more, at least 0. Where runs draw from the same data, and a shorter epoch only ends sooner (``one_data``), φ·k is
+all that they differ in, and both exponents are one.
+
 Where the loss before training is known, a curve that begins there is fitted, too, and the better of the two is taken:
 small networks stay at that loss for some epochs before it falls.
 """
@@ -45,8 +50,8 @@ _FLOORS, _STEEPER = (0.1, 0.9), (1.0, 3.0)
 _INSIDE = 1e-6
 _SIGNS = (-1.0, -1.0, 1.0, 1.0)  # of the exponents of epochs, data, replicas and window
 _LEAST = (0.0, 0.0, -np.inf, 0.0)  # of the exponents
-_WINDOW = 3
-"""The number of the window among the bases."""
+_EPOCHS, _DATA, _WINDOW = 0, 1, 3
+"""Their numbers among the bases."""
 
 
 class LossPoint(NamedTuple):
@@ -73,36 +78,44 @@ class Design(NamedTuple):
     """What the logarithm of the loss above the floor is linear in, by point: a constant, the factors, the codings."""
 
     varied: list[int]
-    """The bases that vary, by their number."""
+    """The bases that have a column, by their number."""
     codings: list[Coding]
     columns: Floats
+    by_samples: bool = False
+    """Whether the column of epochs is that of φ·k, and that of data, if there is one, what φ alone adds."""
 
 
-def design_of(points: Sequence[LossPoint]) -> Design:
-    """The design of a fit to some points."""
+def design_of(points: Sequence[LossPoint], *, one_data: bool = False) -> Design:
+    """The design of a fit to some points, with ``one_data`` by φ·k alone."""
     bases = np.array([point.bases for point in points], dtype=np.float64).T
     logarithms = [sign * np.log(base) for sign, base in zip(_SIGNS, bases, strict=True)]
     varied = [k for k, column in enumerate(logarithms) if np.ptp(column) > 0]
+    by_samples = _EPOCHS in varied and _DATA in varied
+    if by_samples:
+        logarithms[_EPOCHS] = logarithms[_EPOCHS] + logarithms[_DATA]
+        varied = [k for k in varied if k != _DATA or not one_data]
     codings = list(dict.fromkeys(coding for point in points for coding in point.codings))
     coded = [np.array([float(coding in point.codings) for point in points]) for coding in codings]
     columns = np.column_stack([np.ones(len(points)), *(logarithms[k] for k in varied), *coded])
-    return Design(varied, codings, columns)
+    return Design(varied, codings, columns, by_samples)
 
 
-def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None) -> Learning:
+def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None, *, one_data: bool = False) -> Learning:
     """The curve with the least squared error of the loss; ``start`` is the loss before training, if it is known.
+
+    With ``one_data``, runs draw from the same data, so that φ·k samples teach the same in many epochs and in few.
 
     Raises:
         InputError: there are too few points, a loss is not above 0 or too large, or a codec is never varied alone.
     """
     if len(points) < _MIN_POINTS:
-        raise InputError(Fault("runs", f"{len(points)} points", f"expected at least {_MIN_POINTS} epochs with a loss"))
+        raise InputError(Fault("runs", f"{len(points)} points", f"expected at least {_MIN_POINTS} losses"))
     lowest, highest = min(point.loss for point in points), max(point.loss for point in points)
     if lowest <= 0:
         raise InputError(Fault("runs", lowest, "expected losses above 0"))
     if highest > _MAX_LOSS:
         raise InputError(Fault("runs", highest, f"expected losses of at most {_MAX_LOSS:g}"))
-    design, losses = design_of(points), np.array([point.loss for point in points])
+    design, losses = design_of(points, one_data=one_data), np.array([point.loss for point in points])
     _refuse_confounded(design)
 
     def curve(halvings: float) -> Learning:
@@ -151,7 +164,11 @@ class HeldOut(NamedTuple):
 
 
 def cross_validation_error(
-    runs: Sequence[Sequence[LossPoint]], start: float | None = None, groups: Sequence[int] | None = None
+    runs: Sequence[Sequence[LossPoint]],
+    start: float | None = None,
+    groups: Sequence[int] | None = None,
+    *,
+    one_data: bool = False,
 ) -> HeldOut | None:
     """The error over runs that the others can predict; None where the others are too few.
 
@@ -165,7 +182,7 @@ def cross_validation_error(
     found: list[list[_Predicted]] = []
     for train, test in LeaveOneGroupOut().split(runs, groups=of_run):
         others = [point for k in train for point in runs[k]]
-        tried = [_predicted(others, runs[k], start) for k in test]
+        tried = [_predicted(others, runs[k], start, one_data=one_data) for k in test]
         found += [each for each in tried if each is not None]
     if not found:
         return None
@@ -179,7 +196,9 @@ _Predicted = tuple[float, float]
 """A loss by a curve, and as it was."""
 
 
-def _predicted(train: Sequence[LossPoint], test: Sequence[LossPoint], start: float | None) -> list[_Predicted] | None:
+def _predicted(
+    train: Sequence[LossPoint], test: Sequence[LossPoint], start: float | None, *, one_data: bool
+) -> list[_Predicted] | None:
     """The losses of a run that is predicted by others; None where they cannot tell."""
     design = design_of(train)
     if not {coding for point in test for coding in point.codings} <= set(design.codings):
@@ -187,7 +206,7 @@ def _predicted(train: Sequence[LossPoint], test: Sequence[LossPoint], start: flo
     if any(point.window > 1 for point in test) and _WINDOW not in design.varied:
         return None
     try:
-        curve = fit_learning_curve(train, start)
+        curve = fit_learning_curve(train, start, one_data=one_data)
     except InputError:  # without this run, a codec of the others is never varied alone
         return None
     return [(predicted_loss(curve, point), point.loss) for point in test]
@@ -217,6 +236,7 @@ def curve_of(design: Design, floor: float, powers: Sequence[float], start: float
     for k, exponent in zip(design.varied, bounded, strict=False):
         exponents[k] = exponent
     epochs, data, replicas, window = exponents
+    data = min(_MAX_EXPONENT, epochs + data) if design.by_samples else data
     factors = zip(design.codings, bounded[len(design.varied) :], strict=True)
     return Learning(
         floor=floor,
@@ -258,5 +278,6 @@ def fit_from_start(first: Learning, design: Design, losses: Floats, start: float
 
 def _powers(curve: Learning, design: Design) -> list[float]:
     """The exponents of a curve that vary, and the logarithms of its codecs' factors."""
-    exponents = (curve.epoch_exponent, curve.data_exponent, curve.replica_exponent, curve.window_exponent or 0.0)
+    data = curve.data_exponent - (curve.epoch_exponent if design.by_samples else 0.0)
+    exponents = (curve.epoch_exponent, data, curve.replica_exponent, curve.window_exponent or 0.0)
     return [*(exponents[k] for k in design.varied), *(math.log(term.factor) for term in curve.codecs)]
