@@ -65,24 +65,9 @@ def test_new_samples_are_never_taken_to_be_worth_less_than_those_that_come_again
     assert found.loss(2, 0.5, 1) == pytest.approx(found.loss(4, 0.25, 1))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_runs_on_parts_of_one_data_tell_what_all_of_it_teaches(seed: int) -> None:
-    """Twelve epochs of a twelfth are one of all, whatever single runs seem to say."""
-    draw = random.Random(seed)
-    true = TRUE.model_copy(update={"data_exponent": TRUE.epoch_exponent})
-    made = {phi: 1 + draw.gauss(0, 0.08) for phi in (1 / 6, 1 / 12, 1 / 24)}
-    points = [LossPoint(k, phi, 1, off * true.loss(k, phi, 1)) for phi, off in made.items() for k in range(1, 7)]
-    found = fit_learning_curve(points, one_data=True)
-    assert found.data_exponent == found.epoch_exponent
-    assert found.loss(1, 1.0, 1) == pytest.approx(found.loss(12, 1 / 12, 1))
-    assert found.loss(1, 1.0, 1) == pytest.approx(true.loss(1, 1.0, 1), rel=0.2)
-
-
 def test_where_one_of_both_varies_alone_it_has_its_own_exponent() -> None:
-    of_epochs = fit_learning_curve([LossPoint(k, 0.5, 1, TRUE.loss(k, 0.5, 1)) for k in range(1, 9)], one_data=True)
-    of_data = fit_learning_curve(
-        [LossPoint(4, phi, 1, TRUE.loss(4, phi, 1)) for phi in (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)], one_data=True
-    )
+    of_epochs = fit_learning_curve([LossPoint(k, 0.5, 1, TRUE.loss(k, 0.5, 1)) for k in range(1, 9)])
+    of_data = fit_learning_curve([LossPoint(4, phi, 1, TRUE.loss(4, phi, 1)) for phi in (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)])
     assert (of_epochs.data_exponent, of_data.epoch_exponent) == (0.0, 0.0)
     assert of_epochs.epoch_exponent == pytest.approx(0.7, rel=0.1)
     assert of_data.data_exponent == pytest.approx(0.9, rel=0.1)

@@ -21,7 +21,7 @@ from palmette.cost.estimate import evaluator
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.predict.codec_errors import codec_errors
 from palmette.predict.learning_curve import LossPoint, cross_validation_error, fit_learning_curve, rms_error
-from palmette.predict.source_weights import SourceRun, draws_from_one_data, fit_source_weights, weighted_points
+from palmette.predict.source_weights import SourceRun, fit_source_weights, weighted_points
 from palmette.report.run_files import MetricsRow, read_metrics
 from palmette.runtime.data.shards import own_data
 from palmette.spec.codec_term import codings_of
@@ -99,13 +99,13 @@ def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
         raise InputError(ArgumentFault("margin", margin, "expected 0 or more, as a part of the loss, such as 0.1"))
     schedule = _common_schedule(runs)
     taken = [run.points for run in runs]
-    weights, one_data = fit_source_weights(taken), draws_from_one_data(taken)
+    weights = fit_source_weights(taken)
     points = [weighted_points(run, weights) for run in taken]
     every = [point for run in points for point in run]
     start = _common_start(runs)
-    curve, batches = fit_learning_curve(every, start, one_data=one_data), [float(run.batch) for run in runs]
+    curve, batches = fit_learning_curve(every, start), [float(run.batch) for run in runs]
     errors = codec_errors(curve, points)
-    held_out = cross_validation_error(points, start, _held_out_together(runs), one_data=one_data)
+    held_out = cross_validation_error(points, start, _held_out_together(runs))
     above = None if held_out is None else held_out.above
     terms = [term.model_copy(update={"error": errors.get(term.coding)}) for term in curve.codecs]
     return curve.model_copy(

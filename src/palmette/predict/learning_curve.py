@@ -10,8 +10,7 @@ squared error of the loss itself. An exponent that no run varies the base of can
 
 **A sample that is new is worth as much as one that comes again, at least**: k epochs over φ of the data are φ·k
 samples, so that data_exponent >= epoch_exponent. What is fitted is therefore the exponent of φ·k, and what that of φ
-has more, at least 0. Where runs draw from the same data, and a shorter epoch only ends sooner (``one_data``), φ·k is
-all that they differ in, and both exponents are one.
+has more, at least 0.
 
 Where the loss before training is known, a curve that begins there is fitted, too, and the better of the two is taken:
 small networks stay at that loss for some epochs before it falls.
@@ -82,28 +81,25 @@ class Design(NamedTuple):
     codings: list[Coding]
     columns: Floats
     by_samples: bool = False
-    """Whether the column of epochs is that of φ·k, and that of data, if there is one, what φ alone adds."""
+    """Whether the column of epochs is that of φ·k, and that of data what φ alone adds."""
 
 
-def design_of(points: Sequence[LossPoint], *, one_data: bool = False) -> Design:
-    """The design of a fit to some points, with ``one_data`` by φ·k alone."""
+def design_of(points: Sequence[LossPoint]) -> Design:
+    """The design of a fit to some points."""
     bases = np.array([point.bases for point in points], dtype=np.float64).T
     logarithms = [sign * np.log(base) for sign, base in zip(_SIGNS, bases, strict=True)]
     varied = [k for k, column in enumerate(logarithms) if np.ptp(column) > 0]
     by_samples = _EPOCHS in varied and _DATA in varied
     if by_samples:
         logarithms[_EPOCHS] = logarithms[_EPOCHS] + logarithms[_DATA]
-        varied = [k for k in varied if k != _DATA or not one_data]
     codings = list(dict.fromkeys(coding for point in points for coding in point.codings))
     coded = [np.array([float(coding in point.codings) for point in points]) for coding in codings]
     columns = np.column_stack([np.ones(len(points)), *(logarithms[k] for k in varied), *coded])
     return Design(varied, codings, columns, by_samples)
 
 
-def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None, *, one_data: bool = False) -> Learning:
+def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None) -> Learning:
     """The curve with the least squared error of the loss; ``start`` is the loss before training, if it is known.
-
-    With ``one_data``, runs draw from the same data, so that φ·k samples teach the same in many epochs and in few.
 
     Raises:
         InputError: there are too few points, a loss is not above 0 or too large, or a codec is never varied alone.
@@ -115,7 +111,7 @@ def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None, 
         raise InputError(Fault("runs", lowest, "expected losses above 0"))
     if highest > _MAX_LOSS:
         raise InputError(Fault("runs", highest, f"expected losses of at most {_MAX_LOSS:g}"))
-    design, losses = design_of(points, one_data=one_data), np.array([point.loss for point in points])
+    design, losses = design_of(points), np.array([point.loss for point in points])
     _refuse_confounded(design)
 
     def curve(halvings: float) -> Learning:
@@ -167,8 +163,6 @@ def cross_validation_error(
     runs: Sequence[Sequence[LossPoint]],
     start: float | None = None,
     groups: Sequence[int] | None = None,
-    *,
-    one_data: bool = False,
 ) -> HeldOut | None:
     """The error over runs that the others can predict; None where the others are too few.
 
@@ -182,7 +176,7 @@ def cross_validation_error(
     found: list[list[_Predicted]] = []
     for train, test in LeaveOneGroupOut().split(runs, groups=of_run):
         others = [point for k in train for point in runs[k]]
-        tried = [_predicted(others, runs[k], start, one_data=one_data) for k in test]
+        tried = [_predicted(others, runs[k], start) for k in test]
         found += [each for each in tried if each is not None]
     if not found:
         return None
@@ -196,9 +190,7 @@ _Predicted = tuple[float, float]
 """A loss by a curve, and as it was."""
 
 
-def _predicted(
-    train: Sequence[LossPoint], test: Sequence[LossPoint], start: float | None, *, one_data: bool
-) -> list[_Predicted] | None:
+def _predicted(train: Sequence[LossPoint], test: Sequence[LossPoint], start: float | None) -> list[_Predicted] | None:
     """The losses of a run that is predicted by others; None where they cannot tell."""
     design = design_of(train)
     if not {coding for point in test for coding in point.codings} <= set(design.codings):
@@ -206,7 +198,7 @@ def _predicted(
     if any(point.window > 1 for point in test) and _WINDOW not in design.varied:
         return None
     try:
-        curve = fit_learning_curve(train, start, one_data=one_data)
+        curve = fit_learning_curve(train, start)
     except InputError:  # without this run, a codec of the others is never varied alone
         return None
     return [(predicted_loss(curve, point), point.loss) for point in test]

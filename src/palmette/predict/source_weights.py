@@ -66,17 +66,6 @@ def fit_source_weights(runs: Sequence[SourceRun]) -> dict[str, float]:
     return dict(zip(names, np.exp(found.x).tolist(), strict=True))
 
 
-def draws_from_one_data(runs: Sequence[SourceRun]) -> bool:
-    """Whether all runs draw from the same data: the same sources, in the same parts, of which they own as much.
-
-    A shorter epoch then ends sooner, and the next one goes on with samples that it has not seen.
-    """
-    names = list(dict.fromkeys(name for run in runs for name in run.owned))
-    parts = [[run.used.get(name, 0.0) / sum(run.used.values()) for name in names] for run in runs]
-    owned = [[run.owned.get(name, 0.0) for name in names] for run in runs]
-    return bool(np.ptp(parts, axis=0).max() <= _SAME and np.ptp(owned, axis=0).max() == 0)
-
-
 def _told_apart(runs: Sequence[SourceRun]) -> list[str]:
     """The sources whose part of the data differs between runs, without one that the others are compared with."""
     names = list(dict.fromkeys(name for run in runs for name in run.owned))
