@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import assert_never
@@ -49,7 +50,9 @@ def last(figure: Figure, values: Values) -> Found | None:
 
 
 def written(value: float, unit: Unit) -> str:
-    """A value as people read it."""
+    """A value as people read it; what takes for ever was not reached."""
+    if math.isinf(value):
+        return "not reached"
     match unit:
         case "share":
             return f"{100 * value:.4g}%"

@@ -1,12 +1,13 @@
 """What ``auto`` chooses for the least time to a loss, by a learning curve of short real pilots of the task.
 
-Pilots vary data, replicas, windows and codecs as ``palmette pilot`` does. They are none of the runs that ``auto`` is
-judged by: other seeds, no schedule of the learning rate, at most two thirds of the iterations, and evaluated on other
-samples.
+Pilots vary data, replicas, windows and codecs as ``palmette pilot`` does, and their length: each has the task's
+schedule over its own. They are none of the runs that ``auto`` is judged by: other seeds, at most two thirds of the
+iterations, and evaluated on other samples.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
@@ -18,7 +19,7 @@ import palmette as pt
 from benchmarks.talk_less.methods import DEVICES, EVALUATED_EVERY, SAMPLES, cluster, plan
 from benchmarks.talk_less.running import estimated_s
 from benchmarks.talk_less.tasks import Task
-from palmette.control.pilot.grid import PilotGrid, PilotSetting
+from palmette.control.pilot.grid import PilotGrid, PilotSetting, shorter_lengths
 from palmette.spec.cluster import Cluster
 from palmette.spec.exchange import known_exchange
 from palmette.spec.goal import Goal
@@ -54,7 +55,7 @@ def piloted(
         fractions=fractions, replicas=replicas, windows=_WINDOWS, outer=USUAL_OUTER,
         exchange_codecs=tuple(map(known_exchange, _CODECS)),
     )  # fmt: skip
-    settings = grid.settings(where)
+    settings = grid.settings(where, shorter_lengths(EPOCHS))
     return {
         "learning": learning.model_dump(mode="json"),
         "runs": len(settings),
@@ -66,7 +67,7 @@ def piloted(
 
 
 def _iterations(setting: PilotSetting, iterations: int) -> float:
-    return EPOCHS * setting.fraction * iterations
+    return (setting.epochs or EPOCHS) * setting.fraction * iterations
 
 
 def _there_s(settings: Sequence[PilotSetting], profile: Profile, iterations: int, bandwidth_mbit: float) -> float:
@@ -101,6 +102,18 @@ def agreement(phase: Phase, depth: int) -> dict[str, Any] | None:
     names = ("sync", "every", "outer", "server", "meet", "overlap", "averaging", "exchange")
     whole = phase.model_dump(mode="json")
     return {name: whole[name] for name in names if name in whole}
+
+
+def planned_iterations(made: Plan) -> int:
+    """How many iterations a plan trains."""
+    assert made.estimate is not None
+    assert made.estimate.epoch_batches is not None
+    return (made.phases[0].epochs or 1) * made.estimate.epoch_batches
+
+
+def trained_iterations(made: Plan) -> int:
+    """The same in whole epochs of all methods, as the loss is measured after each of these."""
+    return math.ceil(planned_iterations(made) / EVALUATED_EVERY) * EVALUATED_EVERY
 
 
 def evaluated_often(made: Plan) -> Plan:

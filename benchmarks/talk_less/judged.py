@@ -1,7 +1,9 @@
 """``auto`` beside the best of DDP, DDP with PowerSGD, Flower and, where data may move, copying it once.
 
-With private data what it chose is trained and timed as any method. Where data may move, seconds are those of the event
-clock, for ``auto`` and for the copy; a lossless plan that agrees after every step learns what ``step`` learns.
+What it chose is trained for as many iterations as it planned, with the task's schedule over these; whether and when the
+loss is reached then is what counts. With private data it is timed as any method. Where data may move, seconds are those
+of the event clock, for ``auto`` and for the copy; a lossless plan that agrees after every step learns what ``step``
+learns.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, ope
 from benchmarks.talk_less.replay import replayed
 from benchmarks.talk_less.rows import DDP, Row, Setting, method_row
 from benchmarks.talk_less.running import learnt, to_target
+from benchmarks.talk_less.tasks import warmup
 from palmette.spec.cluster import Cluster
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Plan
@@ -72,7 +75,6 @@ def _told(made: Plan) -> Row:
     """What was planned, in few words."""
     phase, known = made.phases[0], made.estimate
     assert known is not None
-    assert known.epoch_batches is not None
     return {
         "strategy": made.decision["strategy"],
         "sync": phase.sync,
@@ -80,7 +82,7 @@ def _told(made: Plan) -> Row:
         "exchange": phase.exchange.argument,
         "overlap": phase.overlap,
         "placed": [f"{each.layers[0]}-{each.layers[1]} on {each.node}" for each in phase.instances],
-        "iterations": (phase.epochs or 1) * known.epoch_batches,
+        "iterations": auto.planned_iterations(made),
         "seconds": known.total_s,
         "plan_s": made.plan_s,
     }
@@ -88,56 +90,64 @@ def _told(made: Plan) -> Row:
 
 def _private(setting: Setting, rows: dict[str, Row], made: Plan, target: float, bandwidth_mbit: float) -> Row:
     at = f"{bandwidth_mbit:g}"
-    chosen, row = _trained(setting._replace(bandwidths=[bandwidth_mbit]), rows, made)
+    chosen, row = _trained(setting._replace(bandwidths=[bandwidth_mbit]), made)
     reached = to_target(row, target)
     own_s = reached.get("target_s", {}).get(at, math.inf)
     told = {"iteration_s": row["iteration_s"][at], "load": row.get("loads", {}).get(at), "target_s": own_s}
+    told["loss_in_the_end"] = row["evaluations"][-1][1]
     peers = _peers(rows, target, at)
     return {"chosen": chosen, "how": row["how"], **reached, **told, **_beside(own_s, peers)}
 
 
-def _trained(setting: Setting, rows: dict[str, Row], made: Plan) -> tuple[str, Row]:
-    """The name and the row of the method that was chosen; a row of its own if it is none of the table."""
+def _trained(setting: Setting, made: Plan) -> tuple[str, Row]:
+    """The name of the method that was chosen, or a new one, and its row for the planned length."""
+    setting = _for_planned(setting, made)
     fields = auto.agreement(made.phases[0], len(setting.profile.layers))
     agreed = None if fields is None else setting.plan(fields)
     for name, each in methods().items():
         if agreed is not None and setting.plan(each) == agreed:
-            learnt_as = "step" if name == "step, overlap" else None
-            return name, rows.get(name) or method_row(setting, name, agreed, learnt_as)
+            learnt_as = "step" if name == "step, overlap" else name
+            return name, method_row(setting, name, agreed, f"{learnt_as}, {setting.iterations} iterations")
     name = f"auto's at {setting.bandwidths[0]:g} Mbit/s"
-    return name, method_row(setting, name, agreed or auto.evaluated_often(made))
+    return name, method_row(
+        setting, name, agreed or auto.evaluated_often(made), f"{name}, {setting.iterations} iterations"
+    )
+
+
+def _for_planned(setting: Setting, made: Plan) -> Setting:
+    """The setting of a training as long as planned, with the warm-up of those of the pilots."""
+    return setting._replace(iterations=auto.trained_iterations(made), warm=warmup(setting.iterations))
 
 
 def _open(setting: Setting, rows: dict[str, Row], made: Plan, target: float, bandwidth_mbit: float) -> Row:
     """By the event clock: ``auto``, and all samples once to the best node, with plain PyTorch there."""
     at, where = f"{bandwidth_mbit:g}", _cluster(setting, bandwidth_mbit, private=False)
     upload = pt.plan("upload", profile=setting.profile, cluster=where, batch=len(DEVICES) * SAMPLES, epochs=1)
-    step, many = (
-        to_target(row, target)["iterations_to_target"] for row in (rows["step"], _learnt(setting, rows, made))
-    )
+    learnt_row = _learnt(_for_planned(setting, made), made)
+    step, many = (to_target(row, target)["iterations_to_target"] for row in (rows["step"], learnt_row))
     own_s = math.inf if many is None else auto.seconds_of(made, many)
     peers = {**_peers(rows, target, at), "upload": (auto.seconds_of(upload, step), "event clock")}
     told = {
         "iterations_to_target": many,
         "target_s": own_s,
+        "loss_in_the_end": learnt_row["evaluations"][-1][1],
         "how": "replayed in one process; seconds of the event clock",
     }
     return {**told, **_beside(own_s, peers)}
 
 
-def _learnt(setting: Setting, rows: dict[str, Row], made: Plan) -> Row:
+def _learnt(setting: Setting, made: Plan) -> Row:
     """What a plan learns: as ``step``; replayed where replicas train apart, to which samples are dealt in order."""
-    if _learns_as_step(made):
-        return rows["step"]
-    phase, depth = made.phases[0], len(setting.profile.layers)
-    name = f"open: {json.dumps(phase.model_dump(mode='json'), sort_keys=True)}"
+    as_step = _learns_as_step(made)
+    phase, depth = (setting.plan(methods()["step"]) if as_step else made).phases[0], len(setting.profile.layers)
+    name = f"open, {setting.iterations} iterations: {json.dumps(phase.model_dump(mode='json'), sort_keys=True)}"
 
     def trained() -> Row:
         progress(f"{setting.task.name}: auto, open: training")
         if all(each.layers == (1, depth) for each in phase.instances):
-            return replayed(setting.task, phase, setting.iterations)
+            return replayed(setting.task, phase, setting.iterations, warm=setting.warm)
         often = auto.evaluated_often(made)
-        return learnt(setting.task, often, setting.profile, setting.iterations, private=False)
+        return learnt(setting.task, often, setting.profile, setting.iterations, private=False, warm=setting.warm)
 
     return {**setting.kept.row(name, trained), "iteration_s": {}}
 

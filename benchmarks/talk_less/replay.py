@@ -31,10 +31,14 @@ _COUNT_BYTES = 8
 """The number of samples beside the weights that a replica sends."""
 
 
-def replayed(task: Task, phase: Phase, iterations: int, seed: int = 0) -> dict[str, Any]:
-    """The losses on held-out data, that on other such data in the end, and the bytes exchanged in an iteration."""
-    made = _Windows(task, phase, iterations, seed) if phase.every or phase.sync == "epoch" else None
-    replay = made or _Steps(task, phase, iterations, seed)
+def replayed(task: Task, phase: Phase, iterations: int, seed: int = 0, warm: int | None = None) -> dict[str, Any]:
+    """The losses on held-out data, that on other such data in the end, and the bytes exchanged in an iteration.
+
+    The learning rate rises for ``warm`` iterations, by default as long as the task says for so many.
+    """
+    apart = phase.every or phase.sync == "epoch"
+    replay = _Windows(task, phase, iterations, seed) if apart else _Steps(task, phase, iterations, seed)
+    replay.warm = replay.warm if warm is None else warm
     evaluations = [(number, round(held_out_loss(replay.model, task.held_out), 4)) for number in replay]
     chosen_on = round(held_out_loss(replay.model, task.chosen_on), 4)
     return {
@@ -50,6 +54,7 @@ class _Training:
     def __init__(self, task: Task, phase: Phase, iterations: int, seed: int) -> None:
         torch.manual_seed(seed)
         self.task, self.phase, self.iterations, self.seed = task, phase, iterations, seed
+        self.warm = warmup(iterations)
         self.model = task.make()
         self.weights = list(self.model.parameters())
         self.shares = _shares(phase)
@@ -69,7 +74,7 @@ class _Training:
         return torch.optim.SGD(model.parameters(), self.task.lr, momentum=self.task.momentum)
 
     def set_rate(self, optimizer: torch.optim.Optimizer, number: int) -> None:
-        factor = rate_factor("cosine", number, self.iterations, warmup(self.iterations))
+        factor = rate_factor("cosine", number, self.iterations, self.warm)
         optimizer.param_groups[0]["lr"] = factor * self.task.lr
 
     def gradients(self, model: nn.Module, taken: np.ndarray, share: float = 1.0) -> list[Tensor]:

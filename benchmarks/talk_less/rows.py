@@ -36,6 +36,8 @@ class Setting(NamedTuple):
     bandwidths: list[float]
     kept: KeptRows
     asked: Namespace
+    warm: int | None = None
+    """Iterations in which the learning rate rises, where a training is not as long as those of all methods."""
 
     @property
     def by_clock(self) -> bool:
@@ -67,8 +69,8 @@ def method_row(setting: Setting, name: str, made: Plan, learnt_as: str | None = 
 def _learnt(setting: Setting, name: str, made: Plan) -> Row:
     progress(f"{setting.task.name}: {name}: training")
     if _is_replayed(setting, made):
-        return replayed(setting.task, made.phases[0], setting.iterations, setting.asked.seed)
-    return learnt(setting.task, made, setting.profile, setting.iterations)
+        return replayed(setting.task, made.phases[0], setting.iterations, setting.asked.seed, setting.warm)
+    return learnt(setting.task, made, setting.profile, setting.iterations, warm=setting.warm)
 
 
 def _is_replayed(setting: Setting, made: Plan) -> bool:

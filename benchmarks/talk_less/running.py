@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,20 @@ Evaluations = list[tuple[int, float]]
 """After so many iterations, the loss on held-out data."""
 
 
-def learnt(task: Task, plan: Plan, profile: Profile, iterations: int, *, private: bool = True) -> dict[str, Any]:
-    """The losses of a training, and the bytes that replicas exchanged in an iteration, over all links."""
+def learnt(
+    task: Task, plan: Plan, profile: Profile, iterations: int, *, private: bool = True, warm: int | None = None
+) -> dict[str, Any]:
+    """The losses of a training, and the bytes that replicas exchanged in an iteration, over all links.
+
+    The learning rate rises for ``warm`` iterations, by default as long as the task says for so many.
+    """
+    recipe = task.recipe(iterations)
+    recipe = recipe if warm is None else replace(recipe, warmup=warm)
     with tempfile.TemporaryDirectory() as folder:
         where = cluster(100.0, len(task.train), private=private)
         pt.run(
-            plan, folder, profile=profile, cluster=where, recipe=task.recipe(iterations), iterations=iterations,
-            testbed="none", trace="full", progress=False, replan=False,
+            plan, folder, profile=profile, cluster=where, recipe=recipe, iterations=iterations, testbed="none",
+            trace="full", progress=False, replan=False,
         )  # fmt: skip
         sent = sum(line["bytes"] for line in _lines(Path(folder) / "trace.jsonl") if line["op"] == "send")
         noted = [line for line in _lines(Path(folder) / "metrics.jsonl") if "accuracy" in line]

@@ -23,6 +23,14 @@ RIGHT = Figure("right", "right", "share", Aim("at least", 1.0), over="runs")
 PLANNER = Benchmark("planner", 60.0, (GAP, RIGHT))
 
 
+@pytest.mark.parametrize("unit", ["share", "seconds", "number"])
+def test_what_was_not_reached_is_called_so(unit: Any, tmp_path: Path) -> None:
+    late = Figure("late", "late", unit, Aim("at most", 0.03))
+    found = {"whole": {"late": Found(late.value({"late": float("inf")}), "2026-11-18", "a command")}, "quick": {}}
+    assert "| late | at most " in (written := page([Benchmark("planner", 60.0, (late,))], found, tmp_path))
+    assert "| **not reached** | 2026-11-18 |" in written
+
+
 def test_of_several_values_the_worst_counts() -> None:
     assert GAP.value({"worlds": {"a": {"gap": 0.1}, "b": {"gap": 0.4}}}) == 0.4
     assert GAP.value({"worlds": [{"gap": 0.3}, {"gap": None}]}) == 0.3

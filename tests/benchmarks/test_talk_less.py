@@ -11,7 +11,7 @@ import palmette as pt
 from benchmarks.talk_less import auto, cut, flower
 from benchmarks.talk_less.kept_rows import KeptRows
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, plan
-from benchmarks.talk_less.replay import replayed
+from benchmarks.talk_less.replay import _Steps, replayed
 from benchmarks.talk_less.running import learnt
 from benchmarks.talk_less.tasks import images, text
 from palmette.spec.estimate import Estimate
@@ -74,6 +74,28 @@ def test_what_auto_chose_is_found_among_the_methods_only_where_each_device_has_t
     assert fields is not None
     assert plan("a network", 3, fields).phases[0] == made
     assert auto.agreement(made, depth=4) is None
+
+
+@pytest.mark.parametrize(("epochs", "trained"), [(1, 50), (2, 50), (3, 100), (16, 400)])
+def test_a_plan_is_trained_as_long_as_it_says_in_whole_evaluations(epochs: int, trained: int) -> None:
+    made = plan("a network", 3, methods()["step"])
+    phase = made.phases[0].model_copy(update={"epochs": epochs})
+    estimate = Estimate(iteration_s=0.1, epoch_batches=25)
+    planned = made.model_copy(update={"phases": (phase,), "estimate": estimate})
+    assert auto.planned_iterations(planned) == 25 * epochs
+    assert auto.trained_iterations(planned) == trained
+
+
+def test_the_warm_up_of_a_replay_may_be_that_of_a_longer_training() -> None:
+    made, task = plan("a network", 1, methods()["step"]).phases[0], text(64)
+    own, longer = (_Steps(task, made, 100, 0) for _ in range(2))
+    longer.warm = 60
+    rates = []
+    for each in (own, longer):
+        optimizer = each.optimizer(each.model)
+        each.set_rate(optimizer, 9)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([task.lr, task.lr / 6])
 
 
 def test_samples_on_the_way_cost_evenly_and_an_upload_all_at_once() -> None:

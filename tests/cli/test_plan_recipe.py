@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 import palmette as pt
-from tests.cli.world import World
+from tests.cli.world import LEARNING, World
 
 PREDICTED = """\
 nodes:
@@ -40,6 +43,26 @@ def test_a_plan_says_which_optimizer_it_was_asked_for(world: World) -> None:
     cluster = world.write("predicted.yaml", PREDICTED)
     made = world.json("plan", "all-edge", "--recipe", RECIPE, "--cluster", cluster, "--optimizer", "momentum")
     assert made["asked"]["optimizer"] == "momentum"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "told"),
+    [
+        (None, None),
+        ({"name": "cosine", "warmup": 2}, None),
+        ({"name": "constant"}, "learning rate constant, and the recipe says cosine with a warm-up of 2 iterations"),
+    ],
+)
+def test_a_curve_of_another_schedule_than_the_recipes_is_told(
+    schedule: dict[str, Any] | None, told: str | None, world: World
+) -> None:
+    cluster = world.write("predicted.yaml", PREDICTED)
+    learning = world.write("l.json", json.dumps(json.loads(LEARNING) | {"schedule": schedule}))
+    files = ("--recipe", RECIPE, "--cluster", cluster, "--learning", learning)
+    done = world.palmette("plan", "righttrain", *files, "--loss", "0.9", "--batch", "6", "--alone", "--quiet")
+    assert done.code == 0
+    assert ("note: the runs of the learning curve" in done.out) is (told is not None)
+    assert told is None or told in done.out
 
 
 @pytest.mark.parametrize(

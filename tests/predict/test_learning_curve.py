@@ -12,7 +12,7 @@ from palmette.predict.learning_curve import LossPoint, cross_validation_error, f
 from palmette.spec.codec_term import CodecTerm, Coding
 from palmette.spec.learning import Learning
 
-TRUE = Learning(floor=0.08, scale=1.7, epoch_exponent=0.7, data_exponent=0.3, replica_exponent=0.1)
+TRUE = Learning(floor=0.08, scale=1.7, epoch_exponent=0.7, data_exponent=0.9, replica_exponent=0.1)
 
 
 def runs(noise: float = 0.0) -> list[list[LossPoint]]:
@@ -29,7 +29,7 @@ def test_a_curve_is_found_again() -> None:
     curve = fit_learning_curve(points)
     assert rms_error(curve, points) < 0.005
     assert curve.epoch_exponent == pytest.approx(0.7, rel=0.05)
-    assert curve.data_exponent == pytest.approx(0.3, rel=0.05)
+    assert curve.data_exponent == pytest.approx(0.9, rel=0.05)
     assert curve.replica_exponent == pytest.approx(0.1, rel=0.1)
 
 
@@ -42,7 +42,7 @@ def test_runs_left_out_are_predicted() -> None:
 
 
 def test_a_curve_that_stays_at_the_loss_of_guessing_is_found_again() -> None:
-    steep = {"floor": 0.4, "scale": 2.7, "epoch_exponent": 1.9, "data_exponent": 1.8, "start": 2.3}
+    steep = {"floor": 0.4, "scale": 2.7, "epoch_exponent": 1.8, "data_exponent": 1.9, "start": 2.3}
     true = TRUE.model_copy(update=steep)
     points = [
         LossPoint(k, phi, g, true.loss(k, phi, g)) for phi in (1.0, 0.5, 0.25) for g in (1, 3) for k in range(1, 11)
@@ -51,7 +51,26 @@ def test_a_curve_that_stays_at_the_loss_of_guessing_is_found_again() -> None:
     assert found.start == 2.3
     assert rms_error(found, points) < 1e-4
     assert rms_error(power, points) > 0.1
-    assert found.epoch_exponent == pytest.approx(1.9, rel=1e-3)
+    assert found.epoch_exponent == pytest.approx(1.8, rel=1e-3)
+    assert found.data_exponent == pytest.approx(1.9, rel=1e-3)
+
+
+@pytest.mark.parametrize("start", [None, 2.3])
+def test_new_samples_are_never_taken_to_be_worth_less_than_those_that_come_again(start: float | None) -> None:
+    """As many samples in fewer epochs: a loss that is not lower for it is noise."""
+    wrong = TRUE.model_copy(update={"data_exponent": 0.3, "start": start})
+    points = [LossPoint(k, phi, 1, wrong.loss(k, phi, 1)) for phi in (1.0, 0.5, 0.25) for k in range(1, 9)]
+    found = fit_learning_curve(points, start)
+    assert found.data_exponent == pytest.approx(found.epoch_exponent)
+    assert found.loss(2, 0.5, 1) == pytest.approx(found.loss(4, 0.25, 1))
+
+
+def test_where_one_of_both_varies_alone_it_has_its_own_exponent() -> None:
+    of_epochs = fit_learning_curve([LossPoint(k, 0.5, 1, TRUE.loss(k, 0.5, 1)) for k in range(1, 9)])
+    of_data = fit_learning_curve([LossPoint(4, phi, 1, TRUE.loss(4, phi, 1)) for phi in (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)])
+    assert (of_epochs.data_exponent, of_data.epoch_exponent) == (0.0, 0.0)
+    assert of_epochs.epoch_exponent == pytest.approx(0.7, rel=0.1)
+    assert of_data.data_exponent == pytest.approx(0.9, rel=0.1)
 
 
 def test_runs_of_one_seed_are_left_out_together() -> None:

@@ -9,7 +9,7 @@ from palmette.predict.source_weights import SourceRun, fit_source_weights, weigh
 from palmette.spec.learning import Learning
 
 TRUE = Learning(
-    floor=0.1, scale=1.5, epoch_exponent=0.6, data_exponent=0.4, replica_exponent=0.0, weights={"noisy": 0.25}
+    floor=0.1, scale=1.5, epoch_exponent=0.6, data_exponent=0.7, replica_exponent=0.0, weights={"noisy": 0.25}
 )
 OWNED = {"clean": 1000, "noisy": 500}
 

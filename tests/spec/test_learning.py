@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 import palmette as pt
 from palmette.spec.learning import Learning
+from palmette.spec.learning_rate import LearningRateSchedule
 
 BARE = {"floor": 0.1, "scale": 2.0, "epoch_exponent": 0.6, "data_exponent": 0.0, "replica_exponent": 0.0}
 FULL = {"epochs": (1.0, 10.0), "data": (1.0, 1.0), "replicas": (1.0, 4.0), "batch": (32.0, 32.0)}
@@ -94,3 +96,57 @@ def test_what_is_not_below_the_start_is_there_at_once() -> None:
 def test_a_start_is_above_the_floor() -> None:
     with pytest.raises(ValueError, match="expected more than the floor"):
         Learning(**BARE, start=0.1)
+
+
+@pytest.mark.parametrize("exponent", [0.2, 0.6, 1.4])
+def test_more_data_than_any_run_had_counts_as_more_epochs_at_most(exponent: float) -> None:
+    curve = fitted(data=(1 / 12, 1 / 6)).model_copy(update={"data_exponent": exponent})
+    assert curve.loss(1, 1.0, 1) >= curve.loss(6, 1 / 6, 1) * (1 - 1e-9)
+    if exponent > curve.epoch_exponent:
+        assert curve.loss(1, 1.0, 1) == pytest.approx(curve.loss(6, 1 / 6, 1))
+        assert curve.loss(1, 1 / 6, 1) < curve.loss(2, 1 / 12, 1)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.2, 0.6, 1.4])
+@pytest.mark.parametrize("fraction", [0.05, 1 / 6, 0.5])
+def test_epochs_and_data_that_reach_a_loss_agree_within_the_runs_and_beyond(exponent: float, fraction: float) -> None:
+    curve = fitted(data=(1 / 12, 1 / 6)).model_copy(update={"data_exponent": exponent})
+    loss = curve.loss(9, fraction, 2)
+    assert curve.least_epochs(loss, fraction, 2) == pytest.approx(9)
+    if exponent:
+        assert curve.least_fraction(loss, 9, 2) == pytest.approx(fraction)
+    start, slope = curve.log_epochs(loss, 2)
+    if fraction <= curve.most_data:
+        assert math.exp(start - slope * math.log(fraction)) == pytest.approx(9)
+
+
+COSINE = LearningRateSchedule(name="cosine", warmup=60)
+
+
+@pytest.mark.parametrize(
+    ("runs", "trained", "told"),
+    [
+        (None, COSINE, None),
+        (COSINE, COSINE, None),
+        (LearningRateSchedule(), None, None),
+        (COSINE, None, "palmette run --schedule cosine --warmup 60, or a recipe that says so"),
+        (
+            LearningRateSchedule(),
+            COSINE,
+            "had the learning rate constant, and the recipe says cosine with a warm-up of 60",
+        ),
+        (COSINE, COSINE.model_copy(update={"warmup": 0}), "and the recipe says cosine: another loss"),
+    ],
+)
+def test_another_learning_rate_than_that_of_the_runs_is_told(
+    runs: LearningRateSchedule | None, trained: LearningRateSchedule | None, told: str | None
+) -> None:
+    found = Learning(**BARE, schedule=runs).told_of_schedule(trained)
+    assert found is None if told is None else told in str(found)
+
+
+def test_a_curve_with_a_schedule_is_read_as_it_was_written() -> None:
+    curve = fitted().model_copy(update={"schedule": COSINE})
+    assert Learning.model_validate_json(curve.to_json()) == curve
+    assert COSINE.is_over_the_run
+    assert not LearningRateSchedule(name="my.module:steps", warmup=9).is_over_the_run

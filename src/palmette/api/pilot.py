@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from palmette.api.arguments import Data, File, Model
     from palmette.control.pilot.pilot import PilotProgress
-    from palmette.runtime.options import OptimizerFactory
+    from palmette.runtime.options import OptimizerFactory, ScheduleFactory, ScheduleName
     from palmette.spec.cluster import Cluster
     from palmette.spec.learning import Learning
     from palmette.spec.profile import Profile
@@ -34,6 +34,8 @@ def pilot(
     output_codecs: Sequence[str] = (),
     optimizer: str | OptimizerFactory | None = None,
     lr: float | None = None,
+    schedule: ScheduleName | ScheduleFactory | None = None,
+    warmup: int | None = None,
     seed: int = 0,
     lora: str | Sequence[str] | None = None,
     rank: int | None = None,
@@ -69,6 +71,9 @@ def pilot(
         output_codecs: of layer outputs: ``"int8"``, ``"int4"`` or ``"int4-delta"``.
         optimizer: the recipe's if not given, else SGD; the same counts for the runs of later plans.
         lr: the learning rate.
+        schedule: the learning rate over a run, as for ``run``; the recipe's if not given. With ``"linear"`` and
+            ``"cosine"``, each fraction of the data also has runs of half and of a quarter of the ``epochs``.
+        warmup: iterations in which the learning rate rises to its value; the recipe's if not given.
         seed: of weights and batches.
         lora: names of modules that get LoRA adapters, as ``profile`` takes them.
         rank: their rank.
@@ -94,7 +99,7 @@ def pilot(
     from palmette.control.pilot.request import PilotRequest
     from palmette.control.run.data import COMMON
     from palmette.control.run.recipes import requested_recipe
-    from palmette.control.run.request import options_of_beginning
+    from palmette.control.run.request import options_of_pilot
     from palmette.control.run.trust import cluster_code, refuse_untrusted
     from palmette.spec.codec import known_codec
     from palmette.spec.exchange import known_exchange
@@ -142,7 +147,9 @@ def pilot(
         listen=listen,
         insecure=insecure,
         input_shape=input_shape,
-        options=options_of_beginning(requested_recipe(name, training), optimizer=optimizer, lr=lr, seed=seed),
+        options=options_of_pilot(
+            requested_recipe(name, training), optimizer=optimizer, lr=lr, schedule=schedule, warmup=warmup, seed=seed
+        ),
     )
     made = Pilot(request, cluster, profile, Path(folder))
     write_text(made.folder / "profile.json", profile.to_json())

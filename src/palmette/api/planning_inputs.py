@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from palmette.runtime.options import Options, Precision
     from palmette.spec.cluster import Cluster
     from palmette.spec.goal import Goal
+    from palmette.spec.learning_rate import LearningRateSchedule
     from palmette.spec.profile import Profile
 
 MOST_SAMPLES = 10**12
@@ -44,7 +45,7 @@ def planning_inputs(
 
     inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal)}
     inputs["optimizer"] = accumulating(optimizer or _optimizer_of(profile), accumulate)
-    inputs["exchange"] = known_exchange(exchange_codec)
+    inputs["exchange"], inputs["schedule"] = known_exchange(exchange_codec), _schedule_of(profile)
     known = _profiled(profile, cluster, progress, freeze, precision)
     known = known if known is None or dtype is None else in_float_type(known, dtype)
     return inputs | {"profile": known, "cluster": cluster}
@@ -65,6 +66,16 @@ def _optimizer_of(found: Profile | Model | None) -> str | OptimizerCost:
 
     assert isinstance(found, str | Recipe), "a recipe, or its name"
     return replace(optimizer_cost(options), divisor_varies=divisor_varies(found))
+
+
+def _schedule_of(found: Profile | Model | None) -> LearningRateSchedule | None:
+    """How a recipe changes the learning rate; None for everything else."""
+    options = _options_of(found)
+    if options is None:
+        return None
+    from palmette.control.run.callables import schedule_of
+
+    return schedule_of(options.schedule, options.warmup)
 
 
 def _options_of(found: Profile | Model | None) -> Options | None:

@@ -27,8 +27,9 @@ def learn(
 
     What no run varies (epochs, the fraction of the data, replicas, windows) stays unknown: it is named, and plans that
     would vary it are refused. palmette pilot makes runs that vary them. Where runs mix the data of the sources
-    differently, the worth of a sample of each source is fitted, too. Plans for a loss keep a margin: they count on
-    losses that are higher than the curve's own by as much as nine of ten held-out losses are at most.
+    differently, the worth of a sample of each source is fitted, too. Of runs whose learning rate goes down over the
+    whole run (linear, cosine), only the end counts. Plans for a loss keep a margin: they count on losses that are
+    higher than the curve's own by as much as nine of ten held-out losses are at most.
 
     Example: palmette learn run1 run2 run3 -o l.json
     """

@@ -61,6 +61,16 @@ def pilot(
     ] = "none",
     optimizer: opt.OptimizerNameIfGiven = None,
     lr: opt.LearningRate = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            "--schedule",
+            help="Learning rate over a run, as for run. linear and cosine also need runs of a half and a quarter.",
+        ),
+    ] = None,
+    warmup: Annotated[
+        int | None, typer.Option("--warmup", min=0, help="Iterations in which the learning rate rises to its value.")
+    ] = None,
     lora: opt.Lora = None,
     rank: opt.Rank = None,
     input_shape: opt.InputShape = None,
@@ -91,7 +101,7 @@ def pilot(
     from palmette.control.pilot.pilot import Pilot
     from palmette.control.pilot.request import PilotRequest
     from palmette.control.run.recipes import requested_recipe
-    from palmette.control.run.request import options_of_beginning
+    from palmette.control.run.request import options_of_pilot
     from palmette.control.run.trust import cluster_code, refuse_untrusted
     from palmette.spec.codec import known_codec
     from palmette.spec.exchange import known_exchange
@@ -120,7 +130,9 @@ def pilot(
         listen=listen,
         insecure=insecure,
         input_shape=shape,
-        options=options_of_beginning(requested_recipe(named, None), optimizer=optimizer, lr=lr, seed=seed),
+        options=options_of_pilot(
+            requested_recipe(named, None), optimizer=optimizer, lr=lr, schedule=schedule, warmup=warmup, seed=seed
+        ),
     )
     described = pt.load_cluster(cluster)
     refuse_untrusted({str(cluster): cluster_code(described)}, trust=trust_code, typed=[data])

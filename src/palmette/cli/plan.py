@@ -259,5 +259,6 @@ def _show_decision(decision: dict[str, Any]) -> None:
         show_choice(decision)
     if "schedule" in decision:
         show_schedule(decision)
-    for beyond in decision.get("beyond", ()):
-        print(f"note: {beyond}")
+    told = [decision[name] for name in ("margin", "learning_rate") if name in decision]
+    for note in [*decision.get("beyond", ()), *told]:
+        print(f"note: {note}")

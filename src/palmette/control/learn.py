@@ -1,12 +1,22 @@
-"""A learning curve fitted to runs: the loss after each epoch, the data of each source and the replicas in use."""
+"""A learning curve fitted to runs: the loss after each epoch, the data of each source and the replicas in use.
+
+Where the learning rate has a schedule over the whole run, the losses before its end are not those of shorter runs: such
+a run tells one loss, at its end.
+
+    constant    ●──●──●──●      a point an epoch
+    cosine      ·──·──·──●      a run of 4 epochs
+                ·──●            a run of 2
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean as mean
 from typing import Any, NamedTuple
 
+from palmette.control.run.callables import schedule_of
 from palmette.cost.estimate import evaluator
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.predict.codec_errors import codec_errors
@@ -17,6 +27,7 @@ from palmette.runtime.data.shards import own_data
 from palmette.spec.codec_term import codings_of
 from palmette.spec.files import load
 from palmette.spec.learning import Learning
+from palmette.spec.learning_rate import CONSTANT, LearningRateSchedule
 from palmette.spec.plan import Phase, inputs_of
 from palmette.spec.run import RunRecord
 from palmette.spec.sync import OuterOptimizer
@@ -38,6 +49,8 @@ class LearnedRun(NamedTuple):
     start: float | None = None
     """The loss before training: that of the first batch."""
     seed: int | None = None
+    schedule: LearningRateSchedule = LearningRateSchedule()
+    """How its learning rate changed."""
 
 
 def learned_run(folder: Path) -> LearnedRun:
@@ -55,19 +68,22 @@ def learned_run(folder: Path) -> LearnedRun:
         named = "clients" if phase.draws_clients else "turns"
         raise InputError(Fault(named, "given", "a curve has no term for that; expected a run without", str(folder)))
     used, owned = _data(record, phase)
+    schedule = _schedule(record)
+    if schedule.is_over_the_run:
+        _refuse_unfinished(record, schedule, folder)
     noted = list(read_metrics(folder / "metrics.jsonl"))
-    losses, iterations = _losses(noted)
+    losses, iterations = _losses(noted, at_end=schedule.is_over_the_run)
     if not losses:
         raise InputError(Fault("metrics.jsonl", "no whole epoch", "expected a run of at least one", str(folder)))
     fraction = sum(used.values()) / sum(owned.values())
     window = phase.window(iterations)
     passes = phase.epoch_passes
     common = (window, codings_of(phase))
-    points = [LossPoint(k * passes, fraction, phase.replicas, loss, *common) for k, loss in enumerate(losses, 1)]
+    points = [LossPoint(k * passes, fraction, phase.replicas, loss, *common) for k, loss in losses]
     outer = phase.outer if window > 1 else None
     taken = SourceRun(points, used, owned)
     seed = _options(record).get("seed")
-    return LearnedRun(taken, phase.batch, _pilot_command(record), window, outer, _first_loss(noted), seed)
+    return LearnedRun(taken, phase.batch, _pilot_command(record), window, outer, _first_loss(noted), seed, schedule)
 
 
 def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
@@ -77,23 +93,26 @@ def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
     out need.
 
     Raises:
-        InputError: no curve can be fitted, or the margin is below 0.
+        InputError: no curve can be fitted, runs had different schedules of the learning rate, or the margin is below 0.
     """
     if margin is not None and not 0 <= margin < math.inf:
         raise InputError(ArgumentFault("margin", margin, "expected 0 or more, as a part of the loss, such as 0.1"))
+    schedule = _common_schedule(runs)
     taken = [run.points for run in runs]
     weights = fit_source_weights(taken)
     points = [weighted_points(run, weights) for run in taken]
     every = [point for run in points for point in run]
     start = _common_start(runs)
     curve, batches = fit_learning_curve(every, start), [float(run.batch) for run in runs]
-    errors, held_out = codec_errors(curve, points), cross_validation_error(points, start, _held_out_together(runs))
+    errors = codec_errors(curve, points)
+    held_out = cross_validation_error(points, start, _held_out_together(runs))
     above = None if held_out is None else held_out.above
     terms = [term.model_copy(update={"error": errors.get(term.coding)}) for term in curve.codecs]
     return curve.model_copy(
         update={
             "weights": weights,
             "outer": _common_outer(runs),
+            "schedule": schedule,
             "codecs": tuple(terms),
             "fitted_on": curve.fitted_on | {"batch": (min(batches), max(batches))},
             "runs": len(runs),
@@ -139,6 +158,42 @@ def _common_outer(runs: Sequence[LearnedRun]) -> OuterOptimizer | None:
     return found[0] if found else None
 
 
+def _common_schedule(runs: Sequence[LearnedRun]) -> LearningRateSchedule:
+    """How the learning rate of all runs changed.
+
+    Raises:
+        InputError: in different ways, so that runs of one length end at different losses.
+    """
+    different = list(dict.fromkeys(run.schedule.shown for run in runs))
+    if len(different) > 1:
+        expected = "expected the same in all runs, as a curve has no term for it"
+        raise InputError(Fault("schedule", f"{different[0]} and {different[1]}", expected))
+    return runs[0].schedule
+
+
+def _schedule(record: RunRecord) -> LearningRateSchedule:
+    """How the learning rate of a run changed, as its record says."""
+    known = _options(record)
+    name, warmup = known.get("schedule") or CONSTANT, known.get("warmup") or 0
+    try:
+        return schedule_of(name, warmup)
+    except (ValueError, AttributeError):
+        raise InputError(Fault("options.schedule", f"{name}, warmup {warmup}", "cannot be read")) from None
+
+
+def _refuse_unfinished(record: RunRecord, schedule: LearningRateSchedule, folder: Path) -> None:
+    """Refuse a run whose schedule did not come to its end: no run of any length has such losses.
+
+    Raises:
+        InputError: says how it ended.
+    """
+    early = (record.model_extra or {}).get("stopped_early") is True
+    if record.ended != "done" or early:
+        ended = "stopped early" if early else record.ended
+        expected = f"its learning rate goes down over the whole run ({schedule.shown}), whose end alone tells"
+        raise InputError(Fault("ended", ended, f"{expected}; expected one that is done", str(folder)))
+
+
 def _options(record: RunRecord) -> dict[str, Any]:
     """What the run was asked for."""
     options = (record.model_extra or {}).get("options")
@@ -164,10 +219,10 @@ def _data(record: RunRecord, phase: Phase) -> tuple[dict[str, int], dict[str, in
     return {_SHARED: sum(used.values())}, {_SHARED: sum(owned.values())}
 
 
-def _losses(lines: list[MetricsRow]) -> tuple[list[float], int]:
-    """The loss of each whole epoch, in order, and how many iterations these have.
+def _losses(lines: list[MetricsRow], *, at_end: bool) -> tuple[list[tuple[float, float]], int]:
+    """The loss after each whole epoch, in order, or that after all of them; and how many iterations an epoch has.
 
-    On held-out data where it was evaluated, else in training.
+    On held-out data where it was evaluated, else in training: the mean over an epoch.
     """
     training: dict[int, list[float]] = {}
     held_out: dict[int, float] = {}
@@ -179,10 +234,9 @@ def _losses(lines: list[MetricsRow]) -> tuple[list[float], int]:
         else:
             training.setdefault(line.epoch, []).append(line.loss)
     whole = max((len(each) for each in training.values()), default=0)
-    everywhere = all(epoch in held_out for epoch, each in training.items() if len(each) == whole)
-    losses = [
-        held_out[epoch] if everywhere else sum(each) / len(each)
-        for epoch, each in sorted(training.items())
-        if len(each) == whole
-    ]
-    return losses, whole
+    if at_end and training:
+        every = [loss for _, each in sorted(training.items()) for loss in each]
+        return [(len(every) / whole, held_out.get(max(training), mean(every[-whole:])))], whole
+    ended = {epoch: mean(each) for epoch, each in sorted(training.items()) if len(each) == whole}
+    losses = [held_out[epoch] for epoch in ended] if ended.keys() <= held_out.keys() else list(ended.values())
+    return [(float(k), loss) for k, loss in enumerate(losses, 1)], whole

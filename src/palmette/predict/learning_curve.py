@@ -8,6 +8,10 @@ and factors of codecs of at least 1, as what is lost on the way teaches nothing.
 squared error of the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0, and
 ``fitted_on`` says so; that of h is None. A codec needs a run that differs from others in nothing else that is fitted.
 
+**A sample that is new is worth as much as one that comes again, at least**: k epochs over φ of the data are φ·k
+samples, so that data_exponent >= epoch_exponent. What is fitted is therefore the exponent of φ·k, and what that of φ
+has more, at least 0.
+
 Where the loss before training is known, a curve that begins there is fitted, too, and the better of the two is taken:
 small networks stay at that loss for some epochs before it falls.
 """
@@ -45,8 +49,8 @@ _FLOORS, _STEEPER = (0.1, 0.9), (1.0, 3.0)
 _INSIDE = 1e-6
 _SIGNS = (-1.0, -1.0, 1.0, 1.0)  # of the exponents of epochs, data, replicas and window
 _LEAST = (0.0, 0.0, -np.inf, 0.0)  # of the exponents
-_WINDOW = 3
-"""The number of the window among the bases."""
+_EPOCHS, _DATA, _WINDOW = 0, 1, 3
+"""Their numbers among the bases."""
 
 
 class LossPoint(NamedTuple):
@@ -73,9 +77,11 @@ class Design(NamedTuple):
     """What the logarithm of the loss above the floor is linear in, by point: a constant, the factors, the codings."""
 
     varied: list[int]
-    """The bases that vary, by their number."""
+    """The bases that have a column, by their number."""
     codings: list[Coding]
     columns: Floats
+    by_samples: bool = False
+    """Whether the column of epochs is that of φ·k, and that of data what φ alone adds."""
 
 
 def design_of(points: Sequence[LossPoint]) -> Design:
@@ -83,10 +89,13 @@ def design_of(points: Sequence[LossPoint]) -> Design:
     bases = np.array([point.bases for point in points], dtype=np.float64).T
     logarithms = [sign * np.log(base) for sign, base in zip(_SIGNS, bases, strict=True)]
     varied = [k for k, column in enumerate(logarithms) if np.ptp(column) > 0]
+    by_samples = _EPOCHS in varied and _DATA in varied
+    if by_samples:
+        logarithms[_EPOCHS] = logarithms[_EPOCHS] + logarithms[_DATA]
     codings = list(dict.fromkeys(coding for point in points for coding in point.codings))
     coded = [np.array([float(coding in point.codings) for point in points]) for coding in codings]
     columns = np.column_stack([np.ones(len(points)), *(logarithms[k] for k in varied), *coded])
-    return Design(varied, codings, columns)
+    return Design(varied, codings, columns, by_samples)
 
 
 def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None) -> Learning:
@@ -96,7 +105,7 @@ def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None) 
         InputError: there are too few points, a loss is not above 0 or too large, or a codec is never varied alone.
     """
     if len(points) < _MIN_POINTS:
-        raise InputError(Fault("runs", f"{len(points)} points", f"expected at least {_MIN_POINTS} epochs with a loss"))
+        raise InputError(Fault("runs", f"{len(points)} points", f"expected at least {_MIN_POINTS} losses"))
     lowest, highest = min(point.loss for point in points), max(point.loss for point in points)
     if lowest <= 0:
         raise InputError(Fault("runs", lowest, "expected losses above 0"))
@@ -151,7 +160,9 @@ class HeldOut(NamedTuple):
 
 
 def cross_validation_error(
-    runs: Sequence[Sequence[LossPoint]], start: float | None = None, groups: Sequence[int] | None = None
+    runs: Sequence[Sequence[LossPoint]],
+    start: float | None = None,
+    groups: Sequence[int] | None = None,
 ) -> HeldOut | None:
     """The error over runs that the others can predict; None where the others are too few.
 
@@ -217,6 +228,7 @@ def curve_of(design: Design, floor: float, powers: Sequence[float], start: float
     for k, exponent in zip(design.varied, bounded, strict=False):
         exponents[k] = exponent
     epochs, data, replicas, window = exponents
+    data = min(_MAX_EXPONENT, epochs + data) if design.by_samples else data
     factors = zip(design.codings, bounded[len(design.varied) :], strict=True)
     return Learning(
         floor=floor,
@@ -258,5 +270,6 @@ def fit_from_start(first: Learning, design: Design, losses: Floats, start: float
 
 def _powers(curve: Learning, design: Design) -> list[float]:
     """The exponents of a curve that vary, and the logarithms of its codecs' factors."""
-    exponents = (curve.epoch_exponent, curve.data_exponent, curve.replica_exponent, curve.window_exponent or 0.0)
+    data = curve.data_exponent - (curve.epoch_exponent if design.by_samples else 0.0)
+    exponents = (curve.epoch_exponent, data, curve.replica_exponent, curve.window_exponent or 0.0)
     return [*(exponents[k] for k in design.varied), *(math.log(term.factor) for term in curve.codecs)]

@@ -27,6 +27,7 @@ trace         operations, predicted or real
 run           the record of a run
 run_entry     a run as it is listed
 codec_term    what a codec costs in loss
+learning_rate  how the learning rate changes over a run
 learning      how the loss falls with epochs and data
 curves        learning curves of real trainings
 measurements  what each device measured alone, for the choice of a cluster

@@ -14,10 +14,14 @@ a/(1 + a/(start − floor)) instead of the a above, which is the same where a is
 part higher than the curve's own: a plan may count on them although runs differ from the curve. Everything is worked out
 in logarithms, so that no exponent is too large for a float.
 
+With a ``schedule`` of the learning rate that is stretched over the run, the loss is that at the end of a run of k
+epochs.
+
 ``fitted_on`` says which values the runs had that a curve was fitted to. What all of them had in common is unknown: its
 exponent reads 0, but nobody has tried anything else. A curve that does not say is taken as it is. The exponent of the
 window is None where it is unknown, and belongs to the ``outer`` optimizer that the runs had. A codec without a factor
-of its own is unknown.
+of its own is unknown. **Data beyond the most that a run had counts as more epochs would**, where the exponent says that
+it counts for more: nobody has tried that either.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from pydantic import Field, model_validator
 from palmette.errors import ArgumentFault, InputError
 from palmette.spec.codec_term import CodecTerm, Coding
 from palmette.spec.document import Count, LocatedFault, Number, OpenDocument, Positive, refuse
+from palmette.spec.learning_rate import LearningRateSchedule
 from palmette.spec.sync import OuterOptimizer
 
 Exponent = Annotated[float, Field(strict=True, ge=0, le=1000)]
@@ -65,6 +70,8 @@ class Learning(OpenDocument):
     """What a sample of each source counts; 1 for sources that are not named."""
     fitted_on: dict[FittedValue, Range] = Field(default_factory=dict)
     """The least and the largest value that the runs had, by factor, and of their batches; empty if it is not known."""
+    schedule: LearningRateSchedule | None = None
+    """How the learning rate changed in the runs; None where it is not known."""
     start: Positive | None = None
     """The loss before training; None where the curve falls from the first epoch on."""
     margin: Number = 0.0
@@ -202,7 +209,7 @@ class Learning(OpenDocument):
     def loss(self, epochs: float, fraction: float, replicas: int, window: float = 1.0) -> float:
         """The loss after so many epochs over a fraction of the data, in so many replicas, windows of so many steps."""
         power = self._apart(replicas, window)
-        power -= self.data_exponent * math.log(fraction) + self.epoch_exponent * math.log(epochs)
+        power -= self._of_data(fraction) + self.epoch_exponent * math.log(epochs)
         return (1 + self.margin) * (self.floor + self._below_start(self.scale * _exp(power)))
 
     def _below_start(self, above: float) -> float:
@@ -215,20 +222,40 @@ class Learning(OpenDocument):
     def least_fraction(self, loss: float, epochs: float, replicas: int) -> float:
         """The least fraction of the data that reaches a loss, above 1 where all of it does not; 0 if any does."""
         missing = self._missing(loss, replicas) - self.epoch_exponent * math.log(epochs)
-        if self.data_exponent == 0:
-            return 0.0 if missing <= 0 else math.inf
-        return _exp(missing / self.data_exponent)
+        most = self.most_data
+        beyond = missing - self._of_data(most)
+        if beyond <= 0 or math.isinf(most):
+            if self.data_exponent == 0:
+                return 0.0 if missing <= 0 else math.inf
+            return _exp(missing / self.data_exponent)
+        exponent = min(self.data_exponent, self.epoch_exponent)
+        return math.inf if exponent == 0 else most * _exp(beyond / exponent)
 
     def least_epochs(self, loss: float, fraction: float, replicas: int, window: float = 1.0) -> float:
         """The least epochs, not rounded, that reach a loss with a fraction of the data; infinite if none do."""
-        missing = self._missing(loss, replicas, window) - self.data_exponent * math.log(fraction)
+        missing = self._missing(loss, replicas, window) - self._of_data(fraction)
         if self.epoch_exponent == 0:
             return 1.0 if missing <= 0 else math.inf
         return max(1.0, _exp(missing / self.epoch_exponent))
 
     def log_epochs(self, loss: float, replicas: int) -> tuple[float, float]:
-        """The a and b of log k = a − b·log φ, the epochs k that reach a loss; needs an ``epoch_exponent``."""
+        """The a and b of log k = a − b·log φ, the epochs k that reach a loss, for φ up to ``most_data``.
+
+        Beyond, b is 1 at most. Needs an ``epoch_exponent``.
+        """
         return self._missing(loss, replicas) / self.epoch_exponent, self.data_exponent / self.epoch_exponent
+
+    @property
+    def most_data(self) -> float:
+        """The largest fraction of the data that a run used; infinite where it is not known, or all used the same."""
+        low, high = self.fitted_on.get("data", (0.0, math.inf))
+        return high if high - low > _SAME * high else math.inf
+
+    def _of_data(self, fraction: float) -> float:
+        """What a fraction of the data adds to the logarithm of what is learnt."""
+        known = min(fraction, self.most_data)
+        beyond = min(self.data_exponent, self.epoch_exponent) * math.log(fraction / known)
+        return self.data_exponent * math.log(known) + beyond
 
     def _missing(self, loss: float, replicas: int, window: float = 1.0) -> float:
         """The logarithm of what epochs and data have to make up for."""
@@ -251,6 +278,21 @@ class Learning(OpenDocument):
             return None
         aimed = f"planned for a loss of {loss / (1 + self.margin):.4g}, so that {loss:g} is kept where a run is above"
         return f"{aimed} the learning curve by {self.margin:.0%}; palmette learn --margin 0 plans without"
+
+    def told_of_schedule(self, trained: LearningRateSchedule | None) -> str | None:
+        """What a plan says whose training has another schedule of the learning rate than the runs, in a sentence.
+
+        ``trained`` is that of its recipe; None where nobody says which it is.
+        """
+        own = self.schedule
+        if own is None or own == trained or (trained is None and own.is_usual):
+            return None
+        runs = f"the runs of the learning curve had the learning rate {own.shown}"
+        if trained is None:
+            return (
+                f"{runs}; the epochs of this plan count on that: palmette run {own.options}, or a recipe that says so"
+            )
+        return f"{runs}, and the recipe says {trained.shown}: another loss may be reached; palmette pilot with it tells"
 
     def _apart(self, replicas: int, window: float) -> float:
         """The logarithm of what replicas and windows cost; ``refuse_window`` refuses windows that nobody tried."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import palmette as pt
-from palmette.control.pilot.grid import PilotGrid, PilotSetting
+from palmette.control.pilot.grid import PilotGrid, PilotSetting, shorter_lengths
 from palmette.spec.cluster import Cluster, Node, Source
 from palmette.spec.exchange import known_exchange
 
@@ -24,11 +24,27 @@ def test_sources_train_alone_beside_the_others() -> None:
     *_, first, second = PilotGrid(each_source=True).settings(Cluster(nodes=OWN))
     assert (first.source, second.source) == ("phone 1", "../x")
     assert second.name == "data-1-replicas-1-source-%2E%2E%2Fx"
-    assert second.work(Cluster(nodes=OWN)) == 0.25
+    assert second.work(Cluster(nodes=OWN), 8) == 2
+
+
+def test_shorter_runs_come_last_with_each_fraction_and_the_fewest_replicas() -> None:
+    cluster, grid = Cluster(nodes=OWN), PilotGrid(fractions=(1.0, 0.5), replicas=(2, 4), windows=(1, 8))
+    whole, found = grid.settings(cluster), grid.settings(cluster, shorter_lengths(10))
+    assert found[: len(whole)] == whole
+    assert [each.name for each in found[len(whole) :]] == [
+        "data-1-replicas-2-epochs-5", "data-0.5-replicas-2-epochs-5",
+        "data-1-replicas-2-epochs-2", "data-0.5-replicas-2-epochs-2",
+    ]  # fmt: skip
+    assert found[-1].work(cluster, 10) == 1
+
+
+@pytest.mark.parametrize(("epochs", "shorter"), [(2, [1]), (3, [2, 1]), (4, [2, 1]), (12, [6, 3])])
+def test_runs_end_after_a_half_and_a_quarter(epochs: int, shorter: list[int]) -> None:
+    assert shorter_lengths(epochs) == shorter
 
 
 def test_names_tell_settings_apart() -> None:
-    settings = PilotGrid(each_source=True, replicas=(1, 12)).settings(Cluster(nodes=OWN))
+    settings = PilotGrid(each_source=True, replicas=(1, 12)).settings(Cluster(nodes=OWN), shorter_lengths(8))
     assert len({each.name for each in settings}) == len(settings)
 
 

@@ -11,19 +11,28 @@ from typing import Any
 import pytest
 
 import palmette as pt
+from palmette.control.learn import learn, learned_run
 from palmette.control.pilot import pilot as pilots
 from palmette.control.pilot.grid import PilotGrid
 from palmette.control.pilot.pilot import Pilot, PilotProgress
 from palmette.control.pilot.request import PilotRequest
+from palmette.control.run.request import to_record
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import ProgressUpdate
+from palmette.spec.learning_rate import LearningRateSchedule
 from palmette.spec.plan import Plan
 from tests.plan.problems import profile, three_tiers
 from tests.plan.righttrain.problems import CURVE
 
+ONE_DATA = CURVE.model_copy(update={"data_exponent": CURVE.epoch_exponent})
+"""The curve of runs that all draw from the same data, which differ in how many samples they have seen."""
+
 
 class CurveSession:
-    """In the place of a training: its losses are those of a curve. After ``budget`` epochs in all, it is stopped."""
+    """In the place of a training: its losses are those of a curve. After ``budget`` epochs in all, it is stopped.
+
+    With a cosine they are higher on the way: the curve is that of where runs end.
+    """
 
     made: list[tuple[str, int]] = []
     seeds: dict[str, int] = {}
@@ -41,13 +50,15 @@ class CurveSession:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "metrics.jsonl").open("a") as lines:
             for epoch in range(self.first, min(epochs, self.first + CurveSession.budget)):
-                loss = CURVE.loss(epoch + 1, fraction, phase.replicas)
+                loss = ONE_DATA.loss(epoch + 1, fraction, phase.replicas)
+                loss *= 1.5 if self.request.options.schedule == "cosine" and epoch + 1 < epochs else 1.0
                 lines.write(json.dumps({"iteration": epoch, "epoch": epoch, "loss": loss, "samples": 32}) + "\n")
                 on_update(ProgressUpdate(epoch + 1, epochs, epoch, loss, 32, 0.0))
         CurveSession.budget -= epoch + 1 - self.first
         ended = "done" if epoch + 1 == epochs else "stopped"
         (self.folder / "checkpoints" / str(epoch + 1)).mkdir(parents=True)
         record = {"format": "palmette.run/1", "plan": self.plan.model_dump(mode="json"), "ended": ended}
+        record["options"] = to_record(self.request)
         (self.folder / "run.json").write_text(json.dumps(record))
         return SimpleNamespace(ended=ended)
 
@@ -73,12 +84,73 @@ def pilot(folder: Path, **asked: Any) -> Pilot:
 def test_the_curve_of_the_runs_is_found_again(tmp_path: Path) -> None:
     found = pilot(tmp_path, epochs=20, grid=PilotGrid(replicas=(1, 2, 4))).run()
     for asked in ((5, 1.0, 1), (20, 0.25, 4), (40, 0.5, 2)):
-        assert found.loss(*asked) == pytest.approx(CURVE.loss(*asked), rel=0.05)
+        assert found.loss(*asked) == pytest.approx(ONE_DATA.loss(*asked), rel=0.05)
     assert found.left_out_error is not None
     assert found.left_out_error < 0.02
     assert found.unvaried() == {}
     assert found.fitted_on["data"] == (0.25, 1.0)
     assert json.loads((tmp_path / "learning.json").read_text()) == json.loads(found.to_json())
+
+
+COSINE = Options(schedule="cosine", warmup=3, seed=4)
+
+
+def test_with_a_schedule_over_the_run_only_the_ends_of_runs_count(tmp_path: Path) -> None:
+    found = pilot(tmp_path, epochs=16, options=COSINE).run()
+    for asked in ((4, 1.0, 1), (16, 0.25, 2), (40, 0.5, 2)):
+        assert found.loss(*asked) == pytest.approx(ONE_DATA.loss(*asked), rel=0.05)
+    assert found.schedule == LearningRateSchedule(name="cosine", warmup=3)
+    assert found.fitted_on["epochs"] == (4.0, 16.0)
+    assert found.unvaried() == {}
+    assert found.runs == 12
+    assert len(set(CurveSession.seeds.values())) == 12
+
+
+def test_shorter_runs_are_continued_as_others_and_not_made_again(tmp_path: Path) -> None:
+    seen: list[PilotProgress] = []
+    CurveSession.budget = 6 * 4 + 3
+    with pytest.raises(pt.RunError, match="stopped"):
+        pilot(tmp_path, epochs=4, options=COSINE).run()
+    CurveSession.budget = 10**6
+    pilot(tmp_path, epochs=4, options=COSINE).run(seen.append)
+    assert CurveSession.made[7:9] == [("data-0.5-replicas-1-epochs-2", 0), ("data-0.5-replicas-1-epochs-2", 1)]
+    assert len(CurveSession.made) == 12 + 1
+    assert (seen[0].run, seen[-1].runs) == (8, 12)
+    assert seen[-1].done == pytest.approx(1.0)
+
+
+def test_a_warm_up_alone_needs_no_shorter_runs(tmp_path: Path) -> None:
+    found = pilot(tmp_path, options=Options(warmup=3)).run()
+    assert (found.runs, found.fitted_on["epochs"]) == (6, (1.0, 10.0))
+    assert found.schedule == LearningRateSchedule(warmup=3)
+
+
+def test_runs_with_other_schedules_are_not_mixed(tmp_path: Path) -> None:
+    pilot(tmp_path / "constant").run()
+    pilot(tmp_path / "cosine", options=COSINE).run()
+    folders = [tmp_path / kind / "runs" / "data-1-replicas-1" for kind in ("constant", "cosine")]
+    with pytest.raises(
+        pt.InputError, match="schedule: constant and cosine with a warm-up of 3 iterations: expected the same"
+    ):
+        learn([learned_run(folder) for folder in folders])
+
+
+def test_a_run_whose_schedule_did_not_end_tells_nothing(tmp_path: Path) -> None:
+    CurveSession.budget = 7
+    with pytest.raises(pt.RunError, match="stopped"):
+        pilot(tmp_path, options=COSINE).run()
+    with pytest.raises(pt.InputError, match=r"ended: stopped: its learning rate goes down over the whole run"):
+        learned_run(tmp_path / "runs" / "data-1-replicas-1")
+
+
+def test_a_recipe_brings_its_schedule(tmp_path: Path) -> None:
+    known = profile(phone=40.0, server=5.0, cloud=1.0)
+    recipe = pt.Recipe(model="lenet5", data="digits", schedule="linear", warmup=7, early_stop="loss:1")
+    found = pt.pilot(recipe, tmp_path / "own", cluster=three_tiers(), profile=known, epochs=4)
+    assert found.schedule == LearningRateSchedule(name="linear", warmup=7)
+    assert json.loads((tmp_path / "own" / "pilot.json").read_text())["early_stop"] is None
+    other = pt.pilot(recipe, tmp_path / "other", cluster=three_tiers(), profile=known, epochs=4, schedule="constant")
+    assert other.schedule == LearningRateSchedule(warmup=7)
 
 
 def test_data_and_replicas_have_a_seed_of_their_own_and_windows_have_theirs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.codec_term import CodecTerm
 from palmette.spec.exchange import Exchange
 from palmette.spec.learning import Learning
+from palmette.spec.learning_rate import LearningRateSchedule
 from palmette.spec.sync import OuterOptimizer
 from tests.plan.problems import LITTLE, goal, link, node, profile, three_tiers
 from tests.plan.random_problems import random_world
@@ -74,6 +76,34 @@ def test_hybrid_is_never_behind_those_who_train_apart(seed: int) -> None:
 def test_hybrid_is_never_behind_those_who_train_apart_many_times(block: int) -> None:
     for seed in range(100 + 8 * block, 108 + 8 * block):
         assert_not_behind(seed, curve(0.03 * (seed % 4), OuterOptimizer() if seed % 3 == 1 else None))
+
+
+SCHEDULED = curve(0.0, least_data=0.25).model_copy(update={"schedule": LearningRateSchedule(name="cosine", warmup=5)})
+
+
+@pytest.mark.parametrize("name", ["all-cloud", "hybrid", "local-sgd"])
+def test_a_plan_says_that_it_counts_on_the_learning_rate_of_the_runs(name: str) -> None:
+    asked = slow_phones() if name != "all-cloud" else task(1)
+    for trained, told in ((None, 1), (SCHEDULED.schedule, 0), (LearningRateSchedule(), 1)):
+        made = planned(name, replace(asked, schedule=trained), {"learning": SCHEDULED, "effort": LITTLE})
+        assert made.estimate is not None
+        assert sum("learning rate cosine with a warm-up of 5" in each for each in made.estimate.warnings) == told
+
+
+def test_righttrain_says_it_in_its_decision() -> None:
+    made = planned("righttrain", three_tiers_to_loss(), {"learning": SCHEDULED, "alone": True})
+    assert made.decision["learning_rate"].endswith(
+        "palmette run --schedule cosine --warmup 5, or a recipe that says so"
+    )
+    same = replace(three_tiers_to_loss(), schedule=SCHEDULED.schedule)
+    assert "learning_rate" not in planned("righttrain", same, {"learning": SCHEDULED, "alone": True}).decision
+
+
+def three_tiers_to_loss() -> Task:
+    return Task(
+        profile=profile(phone=2.0, server=1.0, cloud=0.5), cluster=three_tiers(), batch=8,
+        goal=goal("energy", loss=0.3, deadline_s=1e6),
+    )  # fmt: skip
 
 
 def test_where_windows_cost_nothing_seldom_is_best_and_where_they_cost_much_never() -> None:

@@ -20,6 +20,9 @@ def show_curve(curve: Learning, command: str) -> None:
     else:
         print(f"loss = {curve.floor:.4g} + a / (1 + a / {curve.start - curve.floor:.4g}), a = {above}")
         print(f"it begins at {curve.start:.4g}, the loss before training")
+    if curve.schedule is not None and not curve.schedule.is_usual:
+        ends = ", stretched over each: the loss at its end" if curve.schedule.is_over_the_run else ""
+        print(f"of runs with the learning rate {curve.schedule.shown}{ends}")
     if curve.weights:
         worth = ", ".join(f"{each:.3g} at {name}" for name, each in curve.weights.items())
         print(f"a sample counts {worth}, else 1")

@@ -20,12 +20,19 @@ windows are varied two more, as differences are not gradients.
     window      1     1      32     32        1      1
     exchange    int8  int8   int8   int8      none   none
     outputs     none  none   none   none      int8   int8
+
+Where the learning rate has a schedule over the whole run, a run tells the loss at its end alone. Epochs are then varied
+by runs of a quarter and of half the length, for each fraction of the data, with the fewest replicas:
+
+    data        1     0.5   0.25   1     0.5   0.25
+    replicas    1     1     1      1     1     1
+    epochs      5     5     5      2     2     2        of 10
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from urllib.parse import quote
@@ -37,6 +44,8 @@ from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.sync import OuterOptimizer
 
 _MOST_REPLICAS = 1000
+_SHORTER = (0.5, 0.25)
+"""Parts of the length of a run, of those that end sooner."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +54,7 @@ class PilotSetting:
 
     Replicas take ``window`` steps before they average their weights; with ``outer``, an outer optimizer follows.
     Gradients or differences travel as ``exchange`` says; with an ``output_codec``, the network is cut in two.
+    Only a run that ends sooner than the others has ``epochs``.
     """
 
     fraction: float = 1.0
@@ -54,11 +64,12 @@ class PilotSetting:
     outer: OuterOptimizer | None = None
     exchange: Exchange = PLAIN_EXCHANGE
     output_codec: Codec = PLAIN
+    epochs: int | None = None
 
     @property
-    def place(self) -> tuple[float, int, str | None]:
-        """Its data and replicas, which it has in common with settings that differ in window or codec alone."""
-        return self.fraction, self.replicas, self.source
+    def place(self) -> tuple[float, int, str | None, int | None]:
+        """Its data, replicas and length, which it has in common with settings that differ in window or codec alone."""
+        return self.fraction, self.replicas, self.source, self.epochs
 
     @property
     def needs_several_nodes(self) -> bool:
@@ -72,12 +83,14 @@ class PilotSetting:
         apart = "" if self.window == 1 else f"-window-{self.window}{'' if self.outer is None else '-outer'}"
         coded = f"-exchange-{self.exchange.argument.replace(':', '-')}" if self.exchange.kind.lossy else ""
         coded += f"-outputs-{self.output_codec}" if self.output_codec != PLAIN else ""
-        return f"data-{self.fraction:g}-replicas-{self.replicas}{alone}{apart}{coded}"
+        short = "" if self.epochs is None else f"-epochs-{self.epochs}"
+        return f"data-{self.fraction:g}-replicas-{self.replicas}{alone}{apart}{coded}{short}"
 
-    def work(self, cluster: Cluster) -> float:
-        """About how long an epoch of it is, where one of all data is 1."""
+    def work(self, cluster: Cluster, epochs: int) -> float:
+        """About how long it is, where an epoch of all data is 1 and others have so many."""
         owned = {name: node.source.samples for name, node in cluster.nodes.items() if node.source is not None}
-        return self.fraction * (1.0 if self.source is None else owned[self.source] / sum(owned.values()))
+        part = 1.0 if self.source is None else owned[self.source] / sum(owned.values())
+        return self.fraction * part * (epochs if self.epochs is None else self.epochs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +146,8 @@ class PilotGrid:
         """The codecs of exchanges that change something, each once."""
         return list({each.argument: each for each in self.exchange_codecs if each.kind.lossy}.values())
 
-    def settings(self, cluster: Cluster) -> list[PilotSetting]:
-        """The runs, those with the most data first.
+    def settings(self, cluster: Cluster, lengths: Sequence[int] = ()) -> list[PilotSetting]:
+        """The runs, those with the most data first; in the end those that are shorter, of so many epochs.
 
         Raises:
             InputError: sources are to train alone, but less than two name data of their own.
@@ -151,7 +164,11 @@ class PilotGrid:
         found += [
             PilotSetting(fraction=fractions[0], replicas=replicas[-1], window=steps, outer=self.outer) for steps in long
         ]
-        return found + list(self._coded(fractions, replicas, long))
+        found += self._coded(fractions, replicas, long)
+        return found + [
+            PilotSetting(fraction=phi, replicas=replicas[0], epochs=epochs)
+            for epochs, phi in product(lengths, fractions)
+        ]
 
     def _coded(self, fractions: list[float], replicas: list[int], long: list[int]) -> Iterator[PilotSetting]:
         """Runs in which something travels coded: with the most and the least data."""
@@ -162,3 +179,8 @@ class PilotGrid:
         lossy = [codec for codec in dict.fromkeys(self.output_codecs) if CODEC_KINDS[codec].lossy]
         for codec, phi in product(lossy, extremes):
             yield PilotSetting(fraction=phi, replicas=replicas[0], output_codec=codec)
+
+
+def shorter_lengths(epochs: int) -> list[int]:
+    """Half and a quarter of so many epochs, the longest first."""
+    return sorted({max(1, round(part * epochs)) for part in _SHORTER} - {epochs}, reverse=True)

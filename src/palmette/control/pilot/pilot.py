@@ -62,7 +62,7 @@ class Pilot:
     def __init__(self, request: PilotRequest, cluster: Cluster, profile: Profile, folder: Path) -> None:
         self.request, self.folder, self.profile = request, folder, profile
         real_hosts = ENGINES[request.engine].real_hosts
-        self.settings = request.grid.settings(cluster)
+        self.settings = request.settings(cluster)
         self.cluster = cluster if real_hosts else cluster_here(cluster, profile)
         self._plans = {each: self._plan(each, cluster if real_hosts else None, cluster) for each in self.settings}
         for plan in self._plans.values():
@@ -102,7 +102,9 @@ class Pilot:
             InputError: network, data or options do not fit, another process uses the folder, or no curve can be fitted.
         """
         left = [setting for setting in self.settings if not self._is_done(setting)]
-        progress = _WorkMeter({each: each.work(self.cluster) for each in self.settings}, left, on_progress)
+        progress = _WorkMeter(
+            {each: each.work(self.cluster, self.request.epochs) for each in self.settings}, left, on_progress
+        )
         with owned(self.folder):
             for setting in left:
                 self._make(setting, progress, ready)
@@ -129,13 +131,14 @@ class Pilot:
             raise RunError(outcome.ended)
 
     def _request_of(self, setting: PilotSetting) -> Request:
-        """The request of a run, with a seed of its own for its data and replicas.
+        """The request of a run, with a seed of its own for its data, replicas and length.
 
         Runs that differ in window or codec alone share one, so that they differ in nothing else.
         """
         common, places = self.request.run(), list(dict.fromkeys(each.place for each in self.settings))
         seed = (common.options.seed + places.index(setting.place)) % (MOST_SEED + 1)
-        return replace(common, options=replace(common.options, seed=seed))
+        options = replace(common.options, seed=seed)
+        return replace(common, epochs=setting.epochs or common.epochs, options=options)
 
 
 def _differences(now: dict[str, Any], before: Any, folder: str) -> Iterable[ArgumentFault]:

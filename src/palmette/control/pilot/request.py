@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from palmette.control.pilot.grid import PilotGrid
+from palmette.control.pilot.grid import PilotGrid, PilotSetting, shorter_lengths
+from palmette.control.run.callables import schedule_of
 from palmette.control.run.request import CommonRequest, Request, to_record
 from palmette.errors import ArgumentFault
+from palmette.spec.cluster import Cluster
 from palmette.spec.run import REAL
 from palmette.zoo.recipes.recipe import Recipe
 
@@ -35,6 +37,15 @@ class PilotRequest(CommonRequest):
         if self.epochs < 2:
             yield ArgumentFault("epochs", self.epochs, "expected at least 2, so that the number of epochs varies")
         yield from super()._faults()
+
+    def settings(self, cluster: Cluster) -> list[PilotSetting]:
+        """Its runs: of several lengths where a schedule of the learning rate is stretched over each.
+
+        Raises:
+            InputError: the grid does not fit the cluster.
+        """
+        schedule = schedule_of(self.options.schedule, self.options.warmup)
+        return self.grid.settings(cluster, shorter_lengths(self.epochs) if schedule.is_over_the_run else ())
 
     def run(self) -> Request:
         """The request of each of its runs, which never change their plan.

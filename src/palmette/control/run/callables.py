@@ -13,7 +13,11 @@ from functools import partial
 from typing import Any
 
 from palmette.errors import Fault, InputError
+from palmette.spec.learning_rate import LearningRateSchedule
 from palmette.zoo.import_callable import import_callable
+
+_LONGEST = 200
+"""Characters of a schedule's name."""
 
 
 def to_reference(given: Any) -> Any:
@@ -24,6 +28,13 @@ def to_reference(given: Any) -> Any:
         return {"partial": to_reference(given.func), "arguments": list(given.args), "options": given.keywords}
     name = getattr(given, "__qualname__", "")
     return f"{given.__module__}:{name}" if name.isidentifier() else {"object": repr(given)}
+
+
+def schedule_of(given: Any, warmup: int) -> LearningRateSchedule:
+    """A schedule of the learning rate, given as to a run or as ``to_reference`` has recorded it, by its name."""
+    written = given if isinstance(given, dict) else to_reference(given)
+    name = written if isinstance(written, str) else json.dumps(written, sort_keys=True)
+    return LearningRateSchedule(name=name[:_LONGEST], warmup=warmup)
 
 
 def from_reference(written: Any, field: str) -> Any:

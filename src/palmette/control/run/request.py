@@ -161,6 +161,15 @@ def options_of_beginning(recipe: Recipe | None, **given: Any) -> Options:
     return training_options(recipe, **given)
 
 
+def options_of_pilot(recipe: Recipe | None, **given: Any) -> Options:
+    """The options of a run that is a whole training, but a short one, whose end is not to be chosen by its losses.
+
+    Raises:
+        InputError: as ``training_options``.
+    """
+    return training_options(None if recipe is None else replace(recipe, early_stop=None), **given)
+
+
 @contextmanager
 def named_in_recipe(recipe: Recipe | None, options: Options) -> Iterator[None]:
     """Let faults about options that a recipe says be named as such, with the line that made it."""

@@ -20,7 +20,7 @@ from palmette.plan.core.agreement import AgreeingTree, Agreement, agreements, kn
 from palmette.plan.core.choice import score
 from palmette.plan.core.forest import forests
 from palmette.plan.core.strategy import Strategy, Task
-from palmette.plan.core.until_loss import fraction_of, plan_until_loss, with_epochs_to_loss
+from palmette.plan.core.until_loss import fraction_of, plan_until_loss, told_of_learning, with_epochs_to_loss
 from palmette.spec.codec import SMALLEST
 from palmette.spec.codec_term import Coding, codings_of
 from palmette.spec.exchange import Exchange
@@ -55,16 +55,19 @@ def least_to_loss(
     found = first if resends else [*first, *_agreeing(first, rules, learning, goal)]
     chosen = _best_first(found, goal)[0]
     own = _as_own(chosen, searched, strategy, learning, lossy=rules.lossy)
-    return _telling_of_data(own, fraction_of(own.phases[0], task, learning))
+    return _telling(own, fraction_of(own.phases[0], task, learning), told_of_learning(learning, task))
 
 
-def _telling_of_data(plan: Plan, fraction: float) -> Plan:
-    """The plan, with a word about how much of the data it uses where that is not all."""
-    if plan.estimate is None or fraction > 1 - 1e-9:
+def _telling(plan: Plan, fraction: float, told: tuple[str, ...]) -> Plan:
+    """The plan, with what it counts on, and a word about how much of the data it uses where that is not all."""
+    if plan.estimate is None:
         return plan
-    told = f"trains on {fraction:.0%} of the data, which is enough for the loss by the learning curve"
-    estimate = plan.estimate.model_copy(update={"warnings": (*plan.estimate.warnings, told)})
-    return plan.model_copy(update={"estimate": estimate, "decision": plan.decision | {"data_fraction": fraction}})
+    known, whole = plan.estimate.warnings, fraction > 1 - 1e-9
+    of_data = f"trains on {fraction:.0%} of the data, which is enough for the loss by the learning curve"
+    warnings = tuple(dict.fromkeys([*known, *told, *([] if whole else [of_data])]))
+    decision = plan.decision if whole else plan.decision | {"data_fraction": fraction}
+    estimate = plan.estimate.model_copy(update={"warnings": warnings})
+    return plan.model_copy(update={"estimate": estimate, "decision": decision})
 
 
 @dataclass(frozen=True, kw_only=True)

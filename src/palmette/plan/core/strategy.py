@@ -14,6 +14,7 @@ from palmette.plan.core.tensor_input import cluster_of_tensors, profile_of_tenso
 from palmette.spec.cluster import Cluster
 from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.goal import Goal
+from palmette.spec.learning_rate import LearningRateSchedule
 from palmette.spec.plan import InputAs, Phase, known_input_as
 from palmette.spec.profile import Profile
 
@@ -29,7 +30,8 @@ class PlanRequest:
     ``epochs`` is how long the plan will be used. With ``robust``, links that vary count as what they reach for that
     share of the time. With ``input_as`` tensor, profile and cluster say nothing about stored samples. ``exchange`` is
     how gradients of replicas travel; with ``overlap``, during backward where that is faster. ``progress`` is told what
-    is being done, and how far it is, from 0 to 1; it belongs to this process.
+    is being done, and how far it is, from 0 to 1; it belongs to this process. ``schedule`` is how the recipe
+    changes the learning rate, None where nobody says it.
     """
 
     profile: Profile | None = None
@@ -43,6 +45,7 @@ class PlanRequest:
     exchange: Exchange = PLAIN_EXCHANGE
     overlap: bool = False
     robust: float | None = None
+    schedule: LearningRateSchedule | None = None
     progress: Callable[[str, float], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

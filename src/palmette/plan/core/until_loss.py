@@ -112,15 +112,16 @@ def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
     beyond, terms = learning.beyond(**tried), learning.terms_of(codings_of(phase))
     decision = plan.decision | ({"beyond": beyond} if beyond else {})
     decision |= {"codecs": [term.model_dump(mode="json") for term in terms]} if terms else {}
-    told = told_of_codecs(phase, estimate.warnings, terms) + told_of_margin(learning, task.goal.loss)
+    told = told_of_codecs(phase, estimate.warnings, terms) + told_of_learning(learning, task)
     known = estimate.model_copy(update={"warnings": told})
     return longer.model_copy(update={"estimate": known, "decision": decision})
 
 
-def told_of_margin(learning: Learning, loss: float | None) -> tuple[str, ...]:
-    """What a plan for a loss is really for, where the curve has a margin."""
-    told = None if loss is None else learning.counted_on(loss)
-    return () if told is None else (told,)
+def told_of_learning(learning: Learning, task: Task) -> tuple[str, ...]:
+    """What a plan for a loss is really for, and what it counts on, where the curve has a margin or a schedule."""
+    assert task.goal.loss is not None, "the caller checks this"
+    told = learning.counted_on(task.goal.loss), learning.told_of_schedule(task.schedule)
+    return tuple(each for each in told if each is not None)
 
 
 def told_of_codecs(phase: Phase, warnings: Sequence[str], terms: Sequence[CodecTerm]) -> tuple[str, ...]:

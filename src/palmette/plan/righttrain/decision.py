@@ -81,8 +81,11 @@ def phase_decision(problem: RightTrainProblem, phase: Phase) -> Decision:
     }
     beyond = learning.beyond(epochs=epochs, data=fraction, replicas=phase.replicas, batch=phase.batch)
     variables |= {"beyond": beyond} if beyond else {}
-    told = learning.counted_on(problem.target.loss)
-    return Decision((phase,), variables | ({"margin": told} if told else {}))
+    told = {
+        "margin": learning.counted_on(problem.target.loss),
+        "learning_rate": learning.told_of_schedule(problem.task.schedule),
+    }
+    return Decision((phase,), variables | {name: each for name, each in told.items() if each is not None})
 
 
 def _owned(problem: RightTrainProblem) -> dict[str, int]:

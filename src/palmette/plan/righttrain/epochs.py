@@ -115,8 +115,9 @@ class LossTarget:
             found = [self.learning.least_epochs(self.loss, fraction, replicas) for fraction in fractions.tolist()]
             return np.array(found)
         start, slope = self.learning.log_epochs(self.loss, replicas)
-        powers = np.minimum(start - slope * np.log(fractions), 700.0)
-        return np.asarray(np.ceil(np.maximum(1.0, np.exp(powers)) * (1 - 1e-12)), dtype=np.float64)
+        known = np.minimum(fractions, self.learning.most_data)
+        powers = start - slope * np.log(known) - min(slope, 1.0) * np.log(fractions / known)
+        return np.asarray(np.ceil(np.maximum(1.0, np.exp(np.minimum(powers, 700.0))) * (1 - 1e-12)), dtype=np.float64)
 
     def _least_epochs(self, replicas: int, samples: int, worth: float) -> int | None:
         found = self.learning.least_epochs(self.loss, worth * samples / self.samples, replicas)
