@@ -42,6 +42,7 @@ def execute_run(
     from palmette.control.adapt.supervise import Supervisor
     from palmette.control.progress.lines import ProgressLines
     from palmette.control.progress.terminal import terminal_progress
+    from palmette.runtime.training.checkpoint import is_any
 
     folder, again = session.folder, again or _resuming(session)
     if session.finished:
@@ -60,7 +61,7 @@ def execute_run(
     except Diverged:
         raise  # resumed, it would come to the same
     except RunError as error:
-        further = f"; continue with: {again}" if (folder / "run.json").exists() else ""
+        further = f"; continue with: {again}" if is_any(folder / "checkpoints") else ""
         raise RunError(f"{opt.reason_of(error)}{further}") from None
     if json_:
         _print_record(folder)

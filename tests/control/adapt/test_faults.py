@@ -184,7 +184,7 @@ def test_a_full_disk_is_one_line(
 ) -> None:
     """Files that may not grow stand in for a disk that is full."""
     alone = phase(source("phone", 12, "all"), instance("all", 1, 5, "phone"))
-    out, arguments = runs.folder / "out", runs.arguments(TINY, alone)
+    out, arguments = runs.folder / "out", [*runs.arguments(TINY, alone), "--force"]
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")

@@ -141,9 +141,16 @@ def test_a_folder_has_one_owner(runs: Runs, capsys: pytest.CaptureFixture[str]) 
     assert execute(["run", "--resume", str(out), "--quiet"]) == 0
 
 
-def test_a_folder_that_vanishes_is_an_error(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("comes_back", [False, True], ids=["for good", "until a worker keeps samples there"])
+def test_a_folder_that_vanishes_is_an_error(runs: Runs, capsys: pytest.CaptureFixture[str], comes_back: bool) -> None:
     out = runs.folder / "out"
-    watching = when(out / "metrics.jsonl", 10, lambda: out.rename(runs.folder / "elsewhere"))
+
+    def remove() -> None:
+        out.rename(runs.folder / "elsewhere")
+        if comes_back:
+            (out / "samples").mkdir(parents=True)
+
+    watching = when(out / "metrics.jsonl", 10, remove)
     assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "100000", "-o", str(out)]) == 1
     watching.join()
     said = capsys.readouterr().err

@@ -125,6 +125,11 @@ def is_saved(folder: Path, iteration: int) -> bool:
     return (folder / f"{iteration:06d}" / _PROGRESS).exists()
 
 
+def is_any(folder: Path) -> bool:
+    """Whether there is a checkpoint, whole or damaged."""
+    return any(map(_holds_some, _own(folder)))
+
+
 def clear(folder: Path) -> None:
     """Make the folder of checkpoints, and remove those of an earlier run, so that none is resumed from.
 
