@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import palmette as pt
-from palmette.spec.cluster import Cluster, Limits
+from palmette.spec.cluster import Cluster, Limits, Power
 from palmette.spec.goal import Goal
+from palmette.spec.profile import Profile
 from tests.plan.problems import link, node, profile, three_tiers
 from tests.plan.righttrain.problems import CURVE, LOSS
 
@@ -53,7 +54,7 @@ def test_servers_without_memory() -> None:
 
 def test_an_energy_limit_that_no_split_keeps() -> None:
     cluster = three_tiers(phone=node("device", samples=1000, limits=Limits(energy_j=1e-3)))
-    assert refusal("split-learning", cluster).startswith("no three-way split satisfies all limits: ")
+    assert refusal("split-learning", cluster).startswith("no three-way split satisfies all limits; the closest: ")
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,46 @@ def test_data_that_nobody_can_train_on() -> None:
         links=(link("phone", "cloud"),),
     )
     assert "phone" in refusal("righttrain", cluster)
+
+
+def frugal(limit_j: float) -> tuple[Cluster, Profile]:
+    """A fast phone that may use little energy, and servers that are slower."""
+    limits, power = Limits(energy_j=limit_j), Power(idle_w=1.0, busy_w=6.0, exponent=3.0)
+    phone = node("device", samples=1000, power=power, limits=limits)
+    links = (link("phone", "server"), link("server", "cloud"))
+    cluster = Cluster(nodes={"phone": phone, "server": node("edge"), "cloud": node("cloud")}, links=links)
+    return cluster, profile(4, phone=1.0, server=3.0, cloud=3.0)
+
+
+def planned_within(strategy: str, limit_j: float, deadline_s: float | None = None) -> dict[str, Any]:
+    options: dict[str, Any] = {"alone": True} if strategy == "righttrain" else {}
+    (cluster, known), goal = frugal(limit_j), Goal(weights={"energy": 1.0}, loss=LOSS, deadline_s=deadline_s)
+    made = pt.plan(strategy, cluster=cluster, profile=known, batch=32, learning=CURVE, goal=goal, **options)
+    return made.decision
+
+
+@pytest.mark.parametrize(
+    ("strategy", "limit_j"), [("righttrain", 600.0), ("righttrain-optimum", 600.0), ("split-learning", 1850.0)]
+)
+def test_the_least_time_keeps_to_energy_limits(strategy: str, limit_j: float) -> None:
+    """The fastest plan breaks them."""
+    with pytest.raises(
+        pt.Infeasible, match=r"deadline_s: 0\.001 s: cannot be met; the least that can be had is "
+    ) as no:
+        planned_within(strategy, limit_j, 1e-3)
+    least_s = float(str(no.value).partition(" can be had is ")[2].partition(" s ")[0])
+    assert no.value.least_s == pytest.approx(least_s, rel=1e-5)
+    assert planned_within(strategy, limit_j, least_s)["total_s"] <= least_s
+    with pytest.raises(pt.Infeasible, match="cannot be met; the least that can be had is "):
+        planned_within(strategy, limit_j, least_s * 0.98)
+    assert planned_within(strategy, 1e9, least_s * 0.98)["total_s"] < least_s
+
+
+@pytest.mark.parametrize("strategy", ["righttrain", "righttrain-optimum", "split-learning"])
+def test_energy_limits_that_no_plan_keeps_name_the_closest(strategy: str) -> None:
+    with pytest.raises(pt.Infeasible, match="satisfies all limits; the closest") as no:
+        planned_within(strategy, 1e-3)
+    used_j = float(
+        str(no.value).partition("phases: ")[2].removesuffix(" J on phone: expected at most 1 mJ, its energy limit")
+    )
+    assert planned_within(strategy, used_j * 1.00001)["total_j"] > 0

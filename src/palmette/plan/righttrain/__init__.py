@@ -32,6 +32,7 @@ min_time_search           the search for the least time
 search                    RightTrain's search
 plan_pool                 the plans of searches at deadlines that depend on the problem alone
 deadlines                 the choice among them for a deadline
+closest                   the closest that can be had where the fastest plan breaks an energy limit
 decision                  the decision, or why there is none
 optimum                   the optimum by branch and bound
 """

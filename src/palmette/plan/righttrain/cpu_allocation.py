@@ -167,6 +167,15 @@ class CpuAllocator:
         """The nodes that would exceed their energy limit."""
         return over_energy(self.phase(found.candidate, found.shares.tolist()), self.problem.task)
 
+    def part_of_limits(self, found: EvaluatedPlan) -> float:
+        """The largest part of its energy limit that a node uses; 0 where none has one."""
+        evaluator, nodes = self.problem.task.evaluator, self.problem.task.cluster.nodes
+        phase = self.phase(found.candidate, found.shares.tolist())
+        epoch, limits = evaluator.price(phase).epoch, {name: node.limits.energy_j for name, node in nodes.items()}
+        used = {name: evaluator.node_energy_j(name, part, epoch.time_s) or 0.0 for name, part in epoch.nodes.items()}
+        parts = [(phase.epochs or 1) * each / limit for name, each in used.items() if (limit := limits[name])]
+        return max(parts, default=0.0)
+
     def phase(self, candidate: MappedTree, shares: Sequence[float]) -> Phase:
         """The phase of a mapped tree with its schedule."""
         return build_phase(self.problem, self._instances(candidate), shares, candidate.schedule)

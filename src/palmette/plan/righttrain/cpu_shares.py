@@ -89,10 +89,10 @@ class _ShareSolver:
         least_s = program.time_s(fastest) * (1 - _CLOSE)
         if not program.caps or least_s >= max_s or any(cap.is_out_of_reach(least_s) for cap in program.caps):
             return None
-        weights = np.ones(len(program.caps))
-        for _ in range(_CAP_ROUNDS):
+        weights, inside = np.ones(len(program.caps)), fastest * max(0.5, (least_s / max_s) ** 0.5)
+        for _ in range(_CAP_ROUNDS):  # the fastest shares fill the CPUs: so near the boundary, Newton steps get stuck
             frugal = _ShareSolver(_of_capped_nodes(program, weights.tolist(), max_s))
-            shares = frugal._add_paths_until_exact(fastest, max_s, time_only=False)
+            shares = frugal._add_paths_until_exact(inside, max_s, time_only=False)
             if self._is_strictly_feasible(shares):
                 return shares
             time_s = program.time_s(shares)

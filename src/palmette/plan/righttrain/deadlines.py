@@ -48,8 +48,7 @@ class DeadlineSearch:
         pool = plan_pool(self.problem, self.epsilon)
         if self._is_settled(pool.free, pool.free.plan):
             return pool.free.plan
-        pool.search_deadlines()
-        return self._best_in_time(pool)
+        return self.known_in_time() or self.search.meet_deadline()
 
     def first_feasible(self) -> SearchResult:
         """The paper's own answer; where its mapping finds none, the best of its trees."""
@@ -62,12 +61,14 @@ class DeadlineSearch:
             return True
         return not self.search.allocator.misses_deadline(plan) and result.bound_j >= plan.total_j * (1 - _PROVEN)
 
-    def _best_in_time(self, pool: PlanPool) -> EvaluatedPlan | None:
+    def known_in_time(self) -> EvaluatedPlan | None:
         """The best of all that was found: with the best shares for the deadline, for a tighter one, or for none."""
+        pool = plan_pool(self.problem, self.epsilon)
+        pool.search_deadlines()
         plans = [plan for plan in pool.found if not self.search.allocator.misses_deadline(plan)]
         again = self.search.best_of(pool.candidates)
         best = min([*plans, *([] if again is None else [again])], key=lambda plan: plan.total_j, default=None)
-        return self._unhurried(pool, best) if best is not None else self.search.meet_deadline()
+        return None if best is None else self._unhurried(pool, best)
 
     def _unhurried(self, pool: PlanPool, best: EvaluatedPlan) -> EvaluatedPlan:
         """The best, or a candidate with its best shares without a deadline, where they are in time and better.

@@ -8,6 +8,7 @@ from palmette.errors import ArgumentFault, Infeasible, not_below, too_late
 from palmette.plan.core.choice import best
 from palmette.plan.core.one_node import on_one_node
 from palmette.plan.core.strategy import Decision
+from palmette.plan.righttrain.closest import nearest_to_limits, soonest_allowed
 from palmette.plan.righttrain.cpu_allocation import CpuAllocator, EvaluatedPlan
 from palmette.plan.righttrain.epochs import MAX_EPOCHS
 from palmette.plan.righttrain.problem import RightTrainProblem
@@ -99,10 +100,23 @@ def _explain_infeasible(search: RightTrainSearch) -> Infeasible:
     fastest_plan = search.min_time_search().search(distinct_trees(search.problem))
     if fastest_plan is None:
         return _explain_forbidden(search.problem)
+    if search.allocator.over_limits(fastest_plan):
+        return _explain_limits(search, fastest_plan)
     if search.allocator.misses_deadline(fastest_plan):
         return explain_late(search.problem, fastest_plan)
-    over = search.allocator.over_limits(fastest_plan)
-    return Infeasible(f"no plan satisfies all limits in time; the fastest: {over[0]}" if over else "no plan was found")
+    return Infeasible("no plan was found")
+
+
+def _explain_limits(search: RightTrainSearch, fastest_plan: EvaluatedPlan) -> Infeasible:
+    """Energy limits, which the fastest plan breaks: that it takes longer to keep them, or that no plan does."""
+    goal = search.problem.task.goal
+    if goal.deadline_s is not None:
+        soonest = soonest_allowed(search, max(fastest_plan.total_s, goal.deadline_s))
+        if soonest is not None:
+            return explain_late(search.problem, soonest)
+    (over, *_) = search.allocator.over_limits(nearest_to_limits(search, fastest_plan))
+    in_time = "" if goal.iteration_deadline_s is None else " in time"
+    return Infeasible(f"no plan satisfies all limits{in_time}; the closest that was found: {over}")
 
 
 def explain_late(problem: RightTrainProblem, fastest_plan: EvaluatedPlan) -> Infeasible:

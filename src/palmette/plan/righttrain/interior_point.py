@@ -19,7 +19,7 @@ from palmette.plan.righttrain.geometric_program import GAP, LEAST_SHARE, Critica
 from palmette.plan.righttrain.problem import Floats
 
 _MIN_CENTRING = 0.05
-_MAX_STEPS = 80
+_MAX_STEPS = 400  # from a start at the boundary of shares and limits more than a hundred
 _MAX_LOG_SHARE = 100.0
 
 

@@ -47,6 +47,8 @@ _MAX_COLUMN_NODES = 16
 _MAX_STATES = 10_000
 _ROUNDS = 5
 """Rounds of dual ascent for joint mappings."""
+_LIMITED_ROUNDS = 40
+"""The same as long as no plan keeps to energy limits, whose prices have to rise first."""
 _TIGHTENING_ROUNDS = 12
 """Rounds of dual ascent for the lower bound of a tree with one split."""
 _STEP_EFFORT, _ROUND_EFFORT = 150, 25
@@ -194,7 +196,9 @@ class RightTrainSearch:
         self.allocator.effort += _ROUND_EFFORT * _TIGHTENING_ROUNDS
         target = below_j / many if math.isfinite(below_j) else 10 * bound_j / many
         found = tighten(dual, start, target, _TIGHTENING_ROUNDS)
-        return math.inf if found is None else max(bound_j, many * found.value * (1 - GAP))
+        if found is None:  # without a plan to beat, it may yet be possible
+            return math.inf if math.isfinite(below_j) else many * target * (1 - GAP)
+        return max(bound_j, many * found.value * (1 - GAP))
 
     def _better_of_splits(self, root: BoundedTree, best: EvaluatedPlan | None) -> EvaluatedPlan | None:
         """The best plan of a tree with its batch in proportion to what the sources own, and as its bounds split it."""
@@ -292,9 +296,9 @@ class RightTrainSearch:
         """The cheapest joint mappings of all groups, for small trees on few nodes."""
         if self.bounds.few_nodes:
             target_j = math.inf if best is None else best.total_j / ranked.schedule.iterations
-            for mapping in dict.fromkeys(
-                cheapest_mappings(self.dual_problem(ranked, nodes), target_j, _ROUNDS, _MAX_STATES)
-            ):
+            dual = self.dual_problem(ranked, nodes)
+            rounds = _ROUNDS if best is not None or not np.isfinite(dual.max_j).any() else _LIMITED_ROUNDS
+            for mapping in dict.fromkeys(cheapest_mappings(dual, target_j, rounds, _MAX_STATES)):
                 yield from self.root_choices(ranked, mapping)
 
     def dual_problem(self, ranked: RankedTree, nodes: tuple[int, ...], loads: tuple[float, ...] = ()) -> DualProblem:

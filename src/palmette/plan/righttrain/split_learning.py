@@ -93,10 +93,11 @@ def _best(allocator: CpuAllocator, candidates: list[MappedTree]) -> EvaluatedPla
     tried = [found for candidate in candidates if (found := allocator.with_full_cpus(candidate)) is not None]
     if not tried:
         raise Infeasible("no three-way split is feasible: missing paths or profiles, or too little memory")
-    in_time = [found for found in tried if not allocator.misses_deadline(found)]
-    if not in_time:
-        raise explain_late(allocator.problem, min(tried, key=lambda found: found.total_s))
-    allowed = [found for found in in_time if not allocator.over_limits(found)]
+    allowed = [found for found in tried if not allocator.over_limits(found)]
     if not allowed:
-        raise Infeasible(f"no three-way split satisfies all limits: {allocator.over_limits(in_time[0])[0]}")
-    return min(allowed, key=lambda found: found.total_j)
+        nearest = min(tried, key=allocator.part_of_limits)
+        raise Infeasible(f"no three-way split satisfies all limits; the closest: {allocator.over_limits(nearest)[0]}")
+    in_time = [found for found in allowed if not allocator.misses_deadline(found)]
+    if not in_time:
+        raise explain_late(allocator.problem, min(allowed, key=lambda found: found.total_s))
+    return min(in_time, key=lambda found: found.total_j)

@@ -50,8 +50,8 @@ class DualProblem:
         return DualBound(all_states(self.instances), multipliers, -math.inf)
 
     def deadline_w(self, multipliers: Multipliers) -> float:
-        """τ: the multiplier of the deadline."""
-        if self.time_only:
+        """τ: the multiplier of the deadline; 0 without one, where rounding would leave a little."""
+        if self.time_only or math.isinf(self.max_s):
             return 0.0
         return max(0.0, multipliers.time_w - self.idle_w - float(multipliers.energy @ self.node_w))
 
