@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from palmette.cost import looping
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
@@ -47,7 +48,7 @@ def slow_mean_s(
         )
         for k, each in enumerate(computes)
     ]
-    return float(mean_step_s(workers, capacity, Fraction(update_s), 16))
+    return float(mean_step_s(workers, capacity, Fraction(update_s), looping.ROUNDS))
 
 
 def test_four_workers_behind_one_link_share_it() -> None:
@@ -71,10 +72,20 @@ def test_workers_that_share_nothing_are_not_slowed_down() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_unlike_workers_take_what_an_independent_simulation_says(seed: int) -> None:
+def test_unlike_workers_take_what_an_independent_simulation_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looping, "have_settled", lambda *_: True)
     rng = random.Random(seed)
     many = rng.randint(2, 5)
     computes = [rng.randint(1, 40) / 4 for _ in range(many)]
     bps = [float(rng.choice([4, 8, 16, 800])) for _ in range(many)]
     world = (computes, bps, float(rng.choice([4, 8, 32])), rng.choice([0.0, 0.25, 1.5]), rng.choice([0.0, 0.5]))
     assert price(*behind_one_link(*world)).iteration_s == pytest.approx(slow_mean_s(*world), rel=1e-6)
+
+
+def test_workers_that_drift_are_played_until_they_have_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At first they take turns on the link; the slower one falls behind, until both pull and push side by side."""
+    world = ([5.0, 5.25], [800.0, 800.0], 8.0, 1.0)
+    found, settled = price(*behind_one_link(*world)).iteration_s, (4 + 4 + 5.25 + 1.0 + 4 + 4 - 1.75) / 2
+    assert found == pytest.approx(settled, rel=0.01)
+    monkeypatch.setattr(looping, "have_settled", lambda *_: True)
+    assert price(*behind_one_link(*world)).iteration_s < 0.75 * settled, "the first steps are not those that last"
