@@ -129,3 +129,30 @@ def passes(forward_s: tuple[float, ...], call_s: float) -> Times:
         forward_call_s=(call_s,) * len(forward_s),
         backward_call_s=(1.4 * call_s,) * len(forward_s),
     )
+
+
+@pytest.mark.slow
+def test_a_node_gives_a_little_away_that_no_price_makes_the_cheapest() -> None:
+    """All on the phone exceeds its limit by 3%; a layer of one sample leaves it, which no other plan comes near."""
+    layers = (
+        Layer(name="l0", parameter_bytes=220, output_bytes=755),
+        Layer(name="l1", parameter_bytes=223, output_bytes=3013),
+    )
+    nodes = {"phone": passes((8.9e-4, 6.1e-4), 0.0), "tablet": passes((7.6e-3, 4.9e-3), 0.0)}
+    known = Profile(model="tiny", input_bytes=300, layers=layers, nodes=nodes)
+    phone = node("device", samples=15, private=True, power=Power(idle_w=1.0, busy_w=12.0, exponent=2.0))
+    tablet = node("device", samples=9, power=Power(idle_w=5.0, busy_w=30.0, exponent=2.0))
+    curve = CURVE.model_copy(update={"scale": 1.2, "epoch_exponent": 1.0, "data_exponent": 0.9})
+    goal = Goal(weights={"energy": 1.0}, loss=0.4)
+
+    def least_j(strategy: str, limit_j: float | None = None) -> float:
+        limited = phone.model_copy(update={"limits": Limits(energy_j=limit_j)})
+        cluster = Cluster(nodes={"phone": limited, "tablet": tablet}, links=(link("phone", "tablet", 0.5),))
+        options = {"alone": True} if strategy == "righttrain" else {}
+        plan = pt.plan(strategy, profile=known, cluster=cluster, batch=4, goal=goal, learning=curve, **options)
+        return plan.decision["total_j"]
+
+    free_j = least_j("righttrain")
+    found_j = least_j("righttrain", 0.97 * free_j)
+    assert found_j == pytest.approx(least_j("righttrain-optimum", 0.97 * free_j), rel=1e-3)
+    assert free_j < found_j < 10 * free_j

@@ -28,6 +28,7 @@ cpu_allocation            the best shares of a mapped tree, checked by the evalu
 neighbours                plans next to a plan
 regrouping                trees next to a mapped tree
 starts                    plans to begin with, of other strategies, too
+near_limits               plans near the cheapest mappings, where nodes have energy limits
 min_time_search           the search for the least time
 search                    RightTrain's search
 plan_pool                 the plans of searches at deadlines that depend on the problem alone

@@ -81,6 +81,11 @@ class RightTrainProblem:
         each_s = self.deadline_s / schedule.iterations
         return each_s if single_s is None else min(each_s, single_s)
 
+    @property
+    def has_energy_limits(self) -> bool:
+        """Whether a node may use only so many joules."""
+        return any(node.limits.energy_j is not None for node in self.task.cluster.nodes.values())
+
     @cached_property
     def output_bytes(self) -> list[float]:
         """Bytes of a stored sample, the smallest of all sources', and of each layer's output per sample."""

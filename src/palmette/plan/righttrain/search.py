@@ -26,6 +26,7 @@ from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.mapping_bounds import BoxedTree, MappingBound, MappingBounds
 from palmette.plan.righttrain.mapping_table import MappingTable, TimePrices
 from palmette.plan.righttrain.min_time_search import MinTimeSearch, NeighboursOf
+from palmette.plan.righttrain.near_limits import NearLimits
 from palmette.plan.righttrain.neighbours import Neighbours, distinct_roots
 from palmette.plan.righttrain.open_bounds import BoundedTree, OpenBounds, Subproblem, bounded_trees
 from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, cheapest_mappings, tighten
@@ -109,6 +110,9 @@ class RightTrainSearch:
         self.allocator.effort = 0  # starts are what no plan may be behind, however many they are
         if best is None and self.bounds.few_nodes:
             best = self.meet_deadline()
+        if self.bounds.few_nodes and self.problem.has_energy_limits:
+            near = NearLimits(self.allocator, self.neighbours.of).better(self._cheapest_mappings(), best, _below(best))
+            best = None if near is None else self._local_search(near)
         for root in _simplest_trees(self.roots):
             best = self._better_of_splits(root, best)
         opened = self._opened()
@@ -168,6 +172,15 @@ class RightTrainSearch:
 
     def _count_rounds(self, rounds: int) -> None:
         self.allocator.effort += _ROUND_EFFORT * rounds
+
+    def _cheapest_mappings(self) -> Iterator[MappedTree]:
+        """For each tree and set of nodes, the mapping that its bound comes from."""
+        for root in self.roots:
+            tree = root.ranked.tree
+            for bound in root.bounds[:_NODE_SETS]:
+                schedule = self.problem.schedule(tree.feeds, tree.replicas, bound.split) if min(bound.split) else None
+                if schedule is not None:
+                    yield MappedTree(tree, bound.mapping, schedule)
 
     def _search_open(self, opened: OpenBounds, best: EvaluatedPlan | None) -> tuple[EvaluatedPlan | None, float]:
         """Search where the bounds are lowest; returns the best plan and the lowest bound that is left."""
