@@ -9,7 +9,7 @@ import pytest
 
 import palmette as pt
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.moments import moments
+from palmette.cost.moments import moments, successive_s
 from palmette.spec.cluster import Cluster
 from palmette.spec.profile import Profile
 from tests.cost.small import cluster, instance, node, phase, profile, source, times
@@ -53,6 +53,11 @@ def test_what_has_left_when_a_link_goes_silent_does_not_wait_for_it(row_s: float
     for rows in range(1, 25):  # every other one is silent
         found = Evaluator(*world([0.0, row_s], [80.0 / rows / row_s, 0.0]), "sgd", moment_s=0.0).price(WHOLE)
         assert found.iteration_s == pytest.approx(1 + (2 * rows - 1) * row_s, rel=1e-9), rows
+
+
+def test_iterations_follow_one_another_over_a_trace() -> None:
+    prices = Evaluator(*world([0.0, 10.0], [80.0, 8.0]), "sgd")  # 1 s or 10 s to send, and 1 s to compute
+    assert successive_s(WHOLE, prices, 7) == pytest.approx([2, 2, 2, 2, 2, 11, 2])
 
 
 SPLIT = phase(source("a", 1, "A"), instance("A", 1, 1, "a", "B"), instance("B", 2, 2, "b"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from palmette.compress.channels import PruningOrigin
@@ -44,6 +45,7 @@ from palmette.control.run.validation import (
 from palmette.control.weights import load, save_best, save_network, shrunk, with_initial_weights
 from palmette.cost.delivery import kept_pairs, upload_pairs
 from palmette.cost.estimate import evaluator
+from palmette.cost.moments import successive_s
 from palmette.cost.number_width import in_float_type
 from palmette.errors import RunError
 from palmette.measure.frozen_profile import with_frozen
@@ -68,6 +70,9 @@ from palmette.zoo.capture import parameters, state
 from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network
 from palmette.zoo.recipes.objective import objective_for
+
+_MOST_REPLAYED = 500
+"""Iterations whose times over traces are worked out, of a run that has more."""
 
 
 def prepare(
@@ -346,9 +351,14 @@ class TrainingSession:
         return RunStart(self.folder, self.plan, options, done, training.iterations)
 
     def estimate_s(self, outcome: RunOutcome) -> float:
-        """The estimate of the iteration that was measured: of the first epoch, if most of them were in it."""
-        price = self.evaluator.price(self.plan.phases[outcome.phase])
-        epoch = epoch_iterations(self.plan.phases[outcome.phase], self._job)
+        """The estimate of the iteration that was measured: of the first epoch, if most of them were in it.
+
+        Over traces of links, which testbeds replay from their beginning, that of a mean link would be another one.
+        """
+        phase = self.plan.phases[outcome.phase]
+        if self.request.emulated and self.evaluator.cluster.varies and outcome.iterations:
+            return median(successive_s(phase, self.evaluator, min(outcome.iterations, _MOST_REPLAYED)))
+        price, epoch = self.evaluator.price(phase), epoch_iterations(phase, self._job)
         return price.first_epoch_iteration_s if outcome.iterations < 2 * epoch else price.iteration_s
 
     def _write(self, training: Training, ended: str) -> None:
@@ -359,6 +369,7 @@ class TrainingSession:
             self.folder,
             outcome,
             ended=ended,
+            epoch_iterations=epoch_iterations(self.plan.phases[outcome.phase], self._job),
             estimate_s=self.estimate_s(outcome),
             plan=self.plan,
             request=self.request,
