@@ -72,7 +72,7 @@ def learned_run(folder: Path) -> LearnedRun:
     if schedule.is_over_the_run:
         _refuse_unfinished(record, schedule, folder)
     noted = list(read_metrics(folder / "metrics.jsonl"))
-    losses, iterations = _losses(noted, at_end=schedule.is_over_the_run)
+    losses, iterations = _losses(noted, record.epoch_iterations, at_end=schedule.is_over_the_run)
     if not losses:
         raise InputError(Fault("metrics.jsonl", "no whole epoch", "expected a run of at least one", str(folder)))
     fraction = sum(used.values()) / sum(owned.values())
@@ -219,10 +219,13 @@ def _data(record: RunRecord, phase: Phase) -> tuple[dict[str, int], dict[str, in
     return {_SHARED: sum(used.values())}, {_SHARED: sum(owned.values())}
 
 
-def _losses(lines: list[MetricsRow], *, at_end: bool) -> tuple[list[tuple[float, float]], int]:
+def _losses(
+    lines: list[MetricsRow], epoch_iterations: int | None, *, at_end: bool
+) -> tuple[list[tuple[float, float]], int]:
     """The loss after each whole epoch, in order, or that after all of them; and how many iterations an epoch has.
 
-    On held-out data where it was evaluated, else in training: the mean over an epoch.
+    On held-out data where it was evaluated, else in training: the mean over an epoch. Of a run whose record does not
+    say how long its epochs are, the longest counts as whole.
     """
     training: dict[int, list[float]] = {}
     held_out: dict[int, float] = {}
@@ -233,8 +236,8 @@ def _losses(lines: list[MetricsRow], *, at_end: bool) -> tuple[list[tuple[float,
             held_out[line.epoch] = line.loss
         else:
             training.setdefault(line.epoch, []).append(line.loss)
-    whole = max((len(each) for each in training.values()), default=0)
-    if at_end and training:
+    whole = epoch_iterations or max((len(each) for each in training.values()), default=0)
+    if at_end and sum(map(len, training.values())) >= whole > 0:
         every = [loss for _, each in sorted(training.items()) for loss in each]
         return [(len(every) / whole, held_out.get(max(training), mean(every[-whole:])))], whole
     ended = {epoch: mean(each) for epoch, each in sorted(training.items()) if len(each) == whole}

@@ -21,6 +21,7 @@ class RunRecord(OpenDocument):
     plan: Plan
     ended: str = "running"
     iterations: Annotated[int, Field(strict=True, ge=0)] = 0
+    epoch_iterations: Annotated[int, Field(strict=True, ge=1)] | None = None
     iteration_s: Amount | None = None
     estimate_s: Amount | None = None
     energy_j: Amount | None = None
