@@ -1,8 +1,8 @@
 """What ``auto`` chooses for the least time to a loss, by a learning curve of short real pilots of the task.
 
 Pilots vary data, replicas, windows and codecs as ``palmette pilot`` does, and their length: each has the task's
-schedule over its own. They are none of the runs that ``auto`` is judged by: other seeds, at most two thirds of the
-iterations, and evaluated on other samples.
+schedule over its own. They are none of the runs that ``auto`` is judged by: other seeds, and at most two thirds of the
+iterations. Like a user's, they are evaluated on the held-out data of which the loss is to be reached.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import palmette as pt
@@ -47,7 +46,7 @@ def piloted(
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         learning = pt.pilot(
-            replace(task, held_out=task.chosen_on).recipe(iterations), folder, cluster=where, profile=profile,
+            task.recipe(iterations), folder, cluster=where, profile=profile,
             batch=len(DEVICES) * SAMPLES, epochs=EPOCHS, fractions=fractions, replicas=replicas, windows=_WINDOWS,
             outer=USUAL_OUTER, exchange_codecs=_CODECS, seed=_SEED,
         )  # fmt: skip

@@ -7,8 +7,11 @@ import random
 import pytest
 
 import palmette as pt
-from palmette.predict.codec_errors import codec_errors
-from palmette.predict.learning_curve import LossPoint, cross_validation_error, fit_learning_curve, rms_error
+from palmette.predict.held_out import cross_validation_error
+from palmette.predict.joint_fit import rms_error
+from palmette.predict.learning_curve import fit_learning_curve
+from palmette.predict.loss_points import LossPoint
+from palmette.predict.standard_errors import codec_errors
 from palmette.spec.codec_term import CodecTerm, Coding
 from palmette.spec.learning import Learning
 
@@ -175,7 +178,7 @@ def test_the_error_of_a_codec_covers_how_much_runs_differ() -> None:
     for noise in (0.02, 0.1):
         noisy = coded_runs(noise)
         found = fit_learning_curve([point for run in noisy for point in run])
-        errors = codec_errors(found, noisy)
+        errors = codec_errors(found, [point for run in noisy for point in run])
         assert 0.3 * noise < errors[INT8] < 3 * noise
         for coding, true in ((INT8, 1.04), (TOPK, 1.5)):
             assert abs(factors(found)[coding] / true - 1) < 4 * errors[coding]
@@ -183,7 +186,7 @@ def test_the_error_of_a_codec_covers_how_much_runs_differ() -> None:
 
 def test_an_error_is_unknown_where_there_are_no_more_runs_than_terms() -> None:
     plain, coded = coded_runs()[1], coded_runs()[-4]
-    assert codec_errors(fit_learning_curve([*plain, *coded]), [plain, coded]) == {}
+    assert codec_errors(fit_learning_curve([*plain, *coded]), [*plain, *coded]) == {}
 
 
 def test_a_codec_is_never_taken_to_help() -> None:

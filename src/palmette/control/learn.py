@@ -19,9 +19,12 @@ from typing import Any, NamedTuple
 from palmette.control.run.callables import schedule_of
 from palmette.cost.estimate import evaluator
 from palmette.errors import ArgumentFault, Fault, InputError
-from palmette.predict.codec_errors import codec_errors
-from palmette.predict.learning_curve import LossPoint, cross_validation_error, fit_learning_curve, rms_error
+from palmette.predict.held_out import cross_validation_error
+from palmette.predict.joint_fit import rms_error
+from palmette.predict.learning_curve import fit_learning_curve
+from palmette.predict.loss_points import LossPoint
 from palmette.predict.source_weights import SourceRun, fit_source_weights, weighted_points
+from palmette.predict.standard_errors import codec_errors
 from palmette.report.run_files import MetricsRow, read_metrics
 from palmette.runtime.data.shards import own_data
 from palmette.spec.codec_term import codings_of
@@ -78,11 +81,11 @@ def learned_run(folder: Path) -> LearnedRun:
     fraction = sum(used.values()) / sum(owned.values())
     window = phase.window(iterations)
     passes = phase.epoch_passes
-    common = (window, codings_of(phase))
+    seed = _options(record).get("seed")
+    common = (window, codings_of(phase), seed)
     points = [LossPoint(k * passes, fraction, phase.replicas, loss, *common) for k, loss in losses]
     outer = phase.outer if window > 1 else None
     taken = SourceRun(points, used, owned)
-    seed = _options(record).get("seed")
     return LearnedRun(taken, phase.batch, _pilot_command(record), window, outer, _first_loss(noted), seed, schedule)
 
 
@@ -104,7 +107,7 @@ def learn(runs: Sequence[LearnedRun], margin: float | None = None) -> Learning:
     every = [point for run in points for point in run]
     start = _common_start(runs)
     curve, batches = fit_learning_curve(every, start), [float(run.batch) for run in runs]
-    errors = codec_errors(curve, points)
+    errors = codec_errors(curve, every)
     held_out = cross_validation_error(points, start, _held_out_together(runs))
     above = None if held_out is None else held_out.above
     terms = [term.model_copy(update={"error": errors.get(term.coding)}) for term in curve.codecs]

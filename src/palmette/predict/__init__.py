@@ -12,8 +12,12 @@ metrics         the quality of predictions: MAE, MIL and ICP
 bounds          lower bounds of the robust estimate
 ideal_curve     the ideal loss over time, and the value of a state beside it
 shipped_curves  the curves that ship
-learning_curve  a learning curve through the losses of runs
-codec_errors    how sure the factors of codecs in it are
+loss_points     the losses of runs, and what they depend on
+learning_curve  a learning curve through them
+joint_fit       all of its exponents by least squares at once
+added_terms     what windows and codecs cost beside runs with the same batches
+standard_errors how sure the exponents of a curve and the factors of its codecs are
+held_out        how well a curve predicts runs that it was not fitted to
 source_weights  what a sample of each source is worth, from runs that mix them differently
 scalar_minimum  the global minimum of a function of one number
 """

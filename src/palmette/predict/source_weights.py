@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from palmette.predict.learning_curve import LossPoint, fit_learning_curve, rms_error
+from palmette.predict.joint_fit import rms_error
+from palmette.predict.learning_curve import fit_learning_curve
+from palmette.predict.loss_points import LossPoint
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _LARGEST = 20.0

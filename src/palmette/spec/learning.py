@@ -10,9 +10,9 @@ travels coded. Where sources differ in worth
 
 A training begins at the loss of a network that knows nothing, stays near it for a while, and only then falls like a
 power of the epochs. Where the curve knows that loss, its ``start``, what is above the floor is
-a/(1 + a/(start − floor)) instead of the a above, which is the same where a is small. With a ``margin``, losses are that
-part higher than the curve's own: a plan may count on them although runs differ from the curve. Everything is worked out
-in logarithms, so that no exponent is too large for a float.
+a/(1 + (a/m)^knee)^(1/knee) instead of the product a above, m = start − floor, which is the same where a is small. With a
+``margin``, losses are that part higher than the curve's own: a plan may count on them although runs differ from the
+curve. Everything is worked out in logarithms, so that no exponent is too large for a float.
 
 With a ``schedule`` of the learning rate that is stretched over the run, the loss is that at the end of a run of k
 epochs.
@@ -47,7 +47,7 @@ FittedValue = Literal["epochs", "data", "replicas", "window", "batch"]
 """What the runs of a curve are described by: the factors, their longest steps apart, and the samples of a batch."""
 FACTORS: tuple[Factor, ...] = get_args(Factor)
 Range = tuple[Positive, Positive]
-_LARGEST = 1e300
+_LARGEST_LOG = math.log(1e300)
 _SAME = 1e-3
 """Values whose ratio is nearer to 1 are the same."""
 
@@ -74,6 +74,8 @@ class Learning(OpenDocument):
     """How the learning rate changed in the runs; None where it is not known."""
     start: Positive | None = None
     """The loss before training; None where the curve falls from the first epoch on."""
+    knee: Positive = 1.0
+    """How sharply it leaves that loss: 1 slowly, 2 and more as where two lines meet."""
     margin: Number = 0.0
     """How much higher losses are taken than the curve's own, as a part of them."""
     runs: Count | None = None
@@ -208,16 +210,33 @@ class Learning(OpenDocument):
 
     def loss(self, epochs: float, fraction: float, replicas: int, window: float = 1.0) -> float:
         """The loss after so many epochs over a fraction of the data, in so many replicas, windows of so many steps."""
-        power = self._apart(replicas, window)
-        power -= self._of_data(fraction) + self.epoch_exponent * math.log(epochs)
-        return (1 + self.margin) * (self.floor + self._below_start(self.scale * _exp(power)))
+        return (1 + self.margin) * self.loss_from(self.log_product(epochs, fraction, replicas, window))
 
-    def _below_start(self, above: float) -> float:
-        """What is above the floor, where it cannot be more than before training."""
+    def log_product(self, epochs: float, fraction: float, replicas: int, window: float = 1.0) -> float:
+        """The logarithm of the product of all factors, which is what is left above the floor far from the start."""
+        power = self._apart(replicas, window) - self._of_data(fraction) - self.epoch_exponent * math.log(epochs)
+        return math.log(self.scale) + power
+
+    def loss_from(self, log_product: float) -> float:
+        """The loss, without the margin, where the product of all factors has this logarithm."""
+        product = _exp(log_product)
         if self.start is None:
-            return above
+            return self.floor + product
         most = self.start - self.floor
-        return most if math.isinf(above) else above * most / (above + most)
+        least, ratio = (product, product / most) if product < most else (most, most / product)
+        return self.floor + least * math.exp(-math.log1p(ratio**self.knee) / self.knee)
+
+    def log_product_for(self, loss: float) -> float:
+        """The other way round: infinite for losses as before training or higher, minus infinite for the floor."""
+        above = loss - self.floor
+        if above <= 0:
+            return -math.inf
+        if self.start is None:
+            return math.log(above)
+        most = self.start - self.floor
+        if above >= most:
+            return math.inf
+        return math.log(above) - math.log(-math.expm1(self.knee * math.log(above / most))) / self.knee
 
     def least_fraction(self, loss: float, epochs: float, replicas: int) -> float:
         """The least fraction of the data that reaches a loss, above 1 where all of it does not; 0 if any does."""
@@ -259,13 +278,8 @@ class Learning(OpenDocument):
 
     def _missing(self, loss: float, replicas: int, window: float = 1.0) -> float:
         """The logarithm of what epochs and data have to make up for."""
-        above = loss / (1 + self.margin) - self.floor
-        if above <= 0:
-            return math.inf
-        if self.start is not None:
-            most = self.start - self.floor
-            above = above * most / (most - above) if above < most else math.inf
-        return self._apart(replicas, window) - math.log(min(above / self.scale, _LARGEST))
+        allowed = self.log_product_for(loss / (1 + self.margin)) - math.log(self.scale)
+        return self._apart(replicas, window) - min(allowed, _LARGEST_LOG)
 
     @property
     def least_loss(self) -> float:

@@ -18,7 +18,9 @@ def show_curve(curve: Learning, command: str) -> None:
     if curve.start is None:
         print(f"loss = {curve.floor:.4g} + {above}")
     else:
-        print(f"loss = {curve.floor:.4g} + a / (1 + a / {curve.start - curve.floor:.4g}), a = {above}")
+        part = f"a / {curve.start - curve.floor:.4g}"
+        below = f"(1 + {part})" if curve.knee == 1 else f"(1 + ({part})^{curve.knee:g})^(1/{curve.knee:g})"
+        print(f"loss = {curve.floor:.4g} + a / {below}, a = {above}")
         print(f"it begins at {curve.start:.4g}, the loss before training")
     if curve.schedule is not None and not curve.schedule.is_usual:
         ends = ", stretched over each: the loss at its end" if curve.schedule.is_over_the_run else ""

@@ -13,13 +13,14 @@ Each data and number of replicas has a seed of its own, as runs with the same se
 predict them better than any training to come.
 
 A codec has two runs, with the most and with the least of the data, so that each can be predicted from the other; where
-windows are varied two more, as differences are not gradients.
+windows are varied two more, as differences are not gradients. Each has a twin without the codec and with the same seed,
+beside which it shows what the codec changes: the longest window one more.
 
-    data        1     0.25   1      0.25      1      0.25
-    replicas    2     2      2      2         1      1
-    window      1     1      32     32        1      1
-    exchange    int8  int8   int8   int8      none   none
-    outputs     none  none   none   none      int8   int8
+    data        1     0.25   1      0.25   0.25   1      0.25
+    replicas    2     2      2      2      2      1      1
+    window      1     1      32     32     32     1      1
+    exchange    int8  int8   int8   int8   none   none   none
+    outputs     none  none   none   none   none   int8   int8
 
 Where the learning rate has a schedule over the whole run, a run tells the loss at its end alone. Epochs are then varied
 by runs of a quarter and of half the length, for each fraction of the data, with the fewest replicas:
@@ -171,9 +172,12 @@ class PilotGrid:
         ]
 
     def _coded(self, fractions: list[float], replicas: list[int], long: list[int]) -> Iterator[PilotSetting]:
-        """Runs in which something travels coded: with the most and the least data."""
+        """Runs in which something travels coded, with the most and the least data, and twins that the others lack."""
         extremes, windows = list(dict.fromkeys([fractions[0], fractions[-1]])), [1, *long[-1:]]
-        for exchange, steps, phi in product(self._lossy_exchanges(), windows, extremes):
+        exchanges = self._lossy_exchanges()
+        if exchanges and long and len(extremes) > 1:
+            yield PilotSetting(fraction=extremes[1], replicas=replicas[-1], window=long[-1], outer=self.outer)
+        for exchange, steps, phi in product(exchanges, windows, extremes):
             outer = self.outer if steps > 1 else None
             yield PilotSetting(fraction=phi, replicas=replicas[-1], window=steps, outer=outer, exchange=exchange)
         lossy = [codec for codec in dict.fromkeys(self.output_codecs) if CODEC_KINDS[codec].lossy]
