@@ -13,6 +13,7 @@ what one does, but for batch normalization: their exponent is 0 unless runs diff
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -62,7 +63,12 @@ def _fit(points: Sequence[LossPoint], start: float | None) -> Learning:
 
 
 def _matter(curve: Learning, points: Sequence[LossPoint], design: Design) -> bool:
-    """Whether the exponent of replicas differs from 0 by more than chance, by how much whole runs differ."""
+    """Whether the exponent of replicas differs from 0 by more than chance, by how much whole runs differ.
+
+    Of a single loss nobody can say whether the number of replicas or the run itself is unusual.
+    """
+    if min(Counter(point.replicas for point in points).values()) == 1:
+        return False
     found = standard_errors(curve, points, design.columns, [curve.log_product(*each.bases) for each in points])
     if found is None:
         return True
