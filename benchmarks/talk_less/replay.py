@@ -20,6 +20,7 @@ from benchmarks.talk_less.methods import DEVICES, EVALUATED_EVERY, SAMPLES
 from benchmarks.talk_less.tasks import Task, warmup
 from palmette.compress.codec import exchange_coder
 from palmette.compress.error_feedback import ErrorFeedback
+from palmette.predict.learned import single_thread
 from palmette.runtime.data.batches import Batches, shards
 from palmette.runtime.schedule import rate_factor
 from palmette.spec.plan import Phase
@@ -34,13 +35,15 @@ _COUNT_BYTES = 8
 def replayed(task: Task, phase: Phase, iterations: int, seed: int = 0, warm: int | None = None) -> dict[str, Any]:
     """The losses on held-out data, that on other such data in the end, and the bytes exchanged in an iteration.
 
-    The learning rate rises for ``warm`` iterations, by default as long as the task says for so many.
+    The learning rate rises for ``warm`` iterations, by default as long as the task says for so many. One thread computes,
+    as in a worker: codecs like ``lowrank`` enlarge what several round otherwise.
     """
     apart = phase.every or phase.sync == "epoch"
     replay = _Windows(task, phase, iterations, seed) if apart else _Steps(task, phase, iterations, seed)
     replay.warm = replay.warm if warm is None else warm
-    evaluations = [(number, round(held_out_loss(replay.model, task.held_out), 4)) for number in replay]
-    chosen_on = round(held_out_loss(replay.model, task.chosen_on), 4)
+    with single_thread():
+        evaluations = [(number, round(held_out_loss(replay.model, task.held_out), 4)) for number in replay]
+        chosen_on = round(held_out_loss(replay.model, task.chosen_on), 4)
     return {
         "evaluations": evaluations,
         "chosen_on": chosen_on,
