@@ -35,8 +35,8 @@ _COUNT_BYTES = 8
 def replayed(task: Task, phase: Phase, iterations: int, seed: int = 0, warm: int | None = None) -> dict[str, Any]:
     """The losses on held-out data, that on other such data in the end, and the bytes exchanged in an iteration.
 
-    The learning rate rises for ``warm`` iterations, by default as long as the task says for so many. One thread computes,
-    as in a worker: codecs like ``lowrank`` enlarge what several round otherwise.
+    The learning rate rises for ``warm`` iterations, by default as long as the task says for so many. One thread
+    computes, as in a worker: codecs like ``lowrank`` enlarge what several round otherwise.
     """
     apart = phase.every or phase.sync == "epoch"
     replay = _Windows(task, phase, iterations, seed) if apart else _Steps(task, phase, iterations, seed)
