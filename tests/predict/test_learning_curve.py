@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -215,3 +216,25 @@ def test_runs_that_others_cannot_predict_are_not_counted() -> None:
     assert found is not None
     assert fewer is not None
     assert (found.runs, fewer.runs) == (12, 10)  # one is the only run with topk, and without it there is one with int8
+
+
+def ends(seed: int, **known: Any) -> list[LossPoint]:
+    """One loss each of eight runs that differ by chance: as by samples seen, whatever the replicas."""
+    draw = random.Random(seed)
+    places = [(4, 2, 1), (4, 1, 1), (4, 2, 2), (4, 1, 2), (2, 2, 1), (2, 1, 1), (1, 2, 1), (1, 1, 1)]
+    return [
+        LossPoint(k, part / 12, g, (0.4 + (k * part) ** -0.5) * (1 + draw.gauss(0, 0.02)), **known)
+        for k, part, g in places
+    ]
+
+
+def test_replicas_seldom_seem_to_matter() -> None:
+    matter = [fit_learning_curve(ends(seed)).replica_exponent != 0 for seed in range(100)]
+    assert sum(matter) <= 3
+
+
+def test_parts_of_the_data_in_turn_count_as_the_samples_seen() -> None:
+    apart = [fit_learning_curve(ends(seed)) for seed in range(10)]
+    assert any(curve.data_exponent > curve.epoch_exponent for curve in apart)
+    in_turn = [fit_learning_curve(ends(seed, in_turn=True)) for seed in range(10)]
+    assert all(curve.data_exponent == curve.epoch_exponent for curve in in_turn)

@@ -82,7 +82,8 @@ def learned_run(folder: Path) -> LearnedRun:
     window = phase.window(iterations)
     passes = phase.epoch_passes
     seed = _options(record).get("seed")
-    common = (window, codings_of(phase), seed)
+    in_turn = all(used.get(name, 0) > 0 for name, many in owned.items() if many > 0)
+    common = (window, codings_of(phase), seed, in_turn)
     points = [LossPoint(k * passes, fraction, phase.replicas, loss, *common) for k, loss in losses]
     outer = phase.outer if window > 1 else None
     taken = SourceRun(points, used, owned)

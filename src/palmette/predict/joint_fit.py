@@ -7,15 +7,16 @@ itself.
 
 **A sample that is new is worth as much as one that comes again, at least**: k epochs over φ of the data are φ·k
 samples, so that data_exponent >= epoch_exponent. What is fitted is therefore the exponent of φ·k, and what that of φ
-has more, at least 0.
+has more, at least 0: only where runs left out sources, whose samples they never saw. Else an epoch over a part of the
+data is a shorter one, and the next goes on with other samples.
 
 **What runs do not tell of the floor is taken to be half of the lowest loss.** Short runs go as well with a floor just
 below their losses and a steep curve as with none and a flat one. So floors count as about half of the lowest loss, give
-or take a quarter, as sure as the losses themselves are: where these are exact, that changes nothing.
+or take three twentieths, as sure as the losses themselves are: where these are exact, that changes nothing.
 
 Where the loss before training is known, curves that begin there are fitted, too, and the best is taken: small networks
 stay at that loss for some epochs before it falls. They leave it as sharply as ``knee`` says: seldom do runs tell, and
-then the usual one is taken.
+then the usual one is taken, with which the steep losses near the start say little about those that follow.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from palmette.spec.learning import Learning
 
 _HALVINGS = np.linspace(0.0, 9.975, 40)
 """Floors that are tried: the lowest loss minus 0.5^halvings of it."""
-_USUAL_FLOOR, _SPREAD = 0.5, 0.25
+_USUAL_FLOOR, _SPREAD = 0.5, 0.15
 """The floor as a part of the lowest loss where runs do not tell, and how far from that is as rare as a usual error."""
 _SCALES = (1e-18, 1e18)
 _MAX_EXPONENT = 1000.0
@@ -43,9 +44,9 @@ _MAX_LOG_FACTOR = 30.0
 """Of a codec: what learns nothing has no more."""
 _MAX_STEEPNESS = 50.0
 """Of exponents, and of the logarithms of codecs' factors, where a curve has a start."""
-_USUAL_KNEE, _OTHER_KNEE = 2.0, 1.0
-_CLEARLY, _EXACT = 0.9, 1e-4
-"""The other knee has to lower the error to this part of it, and an error that is this part of the loss is none."""
+_USUAL_KNEE, _OTHER_KNEES = 8.0, (1.0, 2.0)
+_CLEARLY, _EXACT = 0.5, 1e-4
+"""Another knee has to lower the error to this part of it, and an error that is this part of the loss is none."""
 _FLOORS, _STEEPER = (0.1, 0.9), (1.0, 3.0)
 """Where curves with a start are looked for: parts of the lowest loss, multiples of the exponents without a start."""
 _INSIDE = 1e-6
@@ -57,11 +58,11 @@ def fit_jointly(points: Sequence[LossPoint], design: Design, start: float | None
     best = _without_start(points, design, losses)
     if start is None or start <= losses.min():
         return best
-    usual, other = (_from_start(best, design, losses, start, knee) for knee in (_USUAL_KNEE, _OTHER_KNEE))
+    usual = _from_start(best, design, losses, start, _USUAL_KNEE)
     needed = max(_CLEARLY * rms_error(usual, points), _EXACT * losses.min())
-    if rms_error(other, points) < needed < rms_error(usual, points):
-        usual = other
-    return min(best, usual, key=lambda each: rms_error(each, points))
+    others = [_from_start(best, design, losses, start, knee) for knee in _OTHER_KNEES]
+    clearly = [each for each in others if rms_error(each, points) < needed < rms_error(usual, points)]
+    return min([best, *(clearly or [usual])], key=lambda each: rms_error(each, points))
 
 
 def predicted_loss(curve: Learning, point: LossPoint) -> float:

@@ -13,22 +13,23 @@ what one does, but for batch normalization: their exponent is 0 unless runs diff
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import f as f_distribution
 
 from palmette.errors import Fault, InputError
 from palmette.predict.added_terms import with_added_terms
-from palmette.predict.joint_fit import fit_jointly
-from palmette.predict.loss_points import REPLICAS, Design, LossPoint, design_of
-from palmette.predict.standard_errors import standard_errors
+from palmette.predict.joint_fit import fit_jointly, predicted_loss
+from palmette.predict.loss_points import REPLICAS, Design, LossPoint, design_of, means_by_run
 from palmette.spec.learning import FACTORS, FittedValue, Learning
 
 MIN_POINTS = 3
 _MAX_LOSS = 1e9
-_SURE = 3.0
-"""How many standard errors the exponent of replicas has to differ from 0."""
+_CHANCE = 0.005
+"""How seldom replicas that do not matter may seem to."""
 
 
 def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None) -> Learning:
@@ -57,22 +58,31 @@ def _fit(points: Sequence[LossPoint], start: float | None) -> Learning:
     """A joint fit, with an exponent of replicas only if they matter."""
     design = design_of(points)
     curve = fit_jointly(points, design, start)
-    if REPLICAS in design.varied and not _matter(curve, points, design):
-        return fit_jointly(points, design.without(REPLICAS), start)
-    return curve
+    if REPLICAS not in design.varied:
+        return curve
+    without = fit_jointly(points, design.without(REPLICAS), start)
+    return curve if _replicas_matter(points, design, curve, without) else without
 
 
-def _matter(curve: Learning, points: Sequence[LossPoint], design: Design) -> bool:
-    """Whether the exponent of replicas differs from 0 by more than chance, by how much whole runs differ.
+def _replicas_matter(points: Sequence[LossPoint], design: Design, curve: Learning, without: Learning) -> bool:
+    """Whether a curve with an exponent of replicas is nearer to whole runs than one without, by more than chance.
 
-    Of a single loss nobody can say whether the number of replicas or the run itself is unusual.
+    An F-test over runs. Of a single loss nobody can say whether the number of replicas or the run itself is unusual.
     """
     if min(Counter(point.replicas for point in points).values()) == 1:
         return False
-    found = standard_errors(curve, points, design.columns, [curve.log_product(*each.bases) for each in points])
-    if found is None:
+    by_run = means_by_run(points, design.columns)
+    spare = len(by_run) - int(np.linalg.matrix_rank(by_run))
+    if spare < 1:
         return True
-    return bool(abs(curve.replica_exponent) > _SURE * found[1 + design.varied.index(REPLICAS)])
+    left, more = _squares(curve, points), _squares(without, points)
+    return (more - left) * spare > left * float(f_distribution.isf(_CHANCE, 1, spare))
+
+
+def _squares(curve: Learning, points: Sequence[LossPoint]) -> float:
+    """By how much runs differ from a curve: the squares of the means of their logarithms, added."""
+    off = np.array([math.log(point.loss / predicted_loss(curve, point)) for point in points])
+    return float(np.sum(means_by_run(points, off) ** 2))
 
 
 def _varied(points: Sequence[LossPoint]) -> set[FittedValue]:

@@ -28,6 +28,8 @@ class LossPoint(NamedTuple):
     """What travelled coded."""
     seed: int | None = None
     """That of its run, where it is known: runs of one seed over the same data have the same batches."""
+    in_turn: bool = False
+    """Whether epochs over a part of the data take all of it in turn, as where every source gives a part of its own."""
 
     @property
     def bases(self) -> tuple[float, float, int, float]:
@@ -48,7 +50,7 @@ class Design(NamedTuple):
     codings: list[Coding]
     columns: Floats
     by_samples: bool = False
-    """Whether the column of epochs is that of φ·k, and that of data what φ alone adds."""
+    """Whether the column of epochs is that of φ·k, and that of data, if there is one, what φ alone adds."""
 
     @property
     def least_powers(self) -> list[float]:
@@ -69,6 +71,8 @@ def design_of(points: Sequence[LossPoint]) -> Design:
     by_samples = EPOCHS in varied and DATA in varied
     if by_samples:
         logarithms[EPOCHS] = logarithms[EPOCHS] + logarithms[DATA]
+        if all(point.in_turn for point in points):
+            varied.remove(DATA)
     codings = list(dict.fromkeys(coding for point in points for coding in point.codings))
     columns = np.column_stack([np.ones(len(points)), *(logarithms[k] for k in varied), coded(points, codings)])
     return Design(varied, codings, columns, by_samples)
@@ -84,3 +88,11 @@ def coded(points: Sequence[LossPoint], codings: Sequence[Coding]) -> Floats:
 def losses_of(points: Sequence[LossPoint]) -> Floats:
     """The losses alone."""
     return np.array([point.loss for point in points])
+
+
+def means_by_run(points: Sequence[LossPoint], values: Floats) -> Floats:
+    """The means of the points of each run."""
+    runs: dict[object, list[Floats]] = {}
+    for point, each in zip(points, values, strict=True):
+        runs.setdefault(point.run, []).append(each)
+    return np.array([np.mean(each, axis=0) for each in runs.values()])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from palmette.predict.added_terms import log_product_beside, twins_without_codecs
-from palmette.predict.loss_points import Floats, LossPoint, design_of
+from palmette.predict.loss_points import Floats, LossPoint, design_of, means_by_run
 from palmette.spec.codec_term import Coding
 from palmette.spec.learning import Learning
 
@@ -28,8 +28,8 @@ def standard_errors(
     """The errors of the powers of some columns, where the curve is at these products; None where runs are too few."""
     expected = np.array([math.log(curve.loss_from(each)) for each in log_products])
     raised = np.array([math.log(curve.loss_from(each + _STEP)) for each in log_products])
-    rows = _by_run(points, (raised - expected)[:, None] / _STEP * columns)
-    deviations = _by_run(points, np.log([[point.loss] for point in points]) - expected[:, None])
+    rows = means_by_run(points, (raised - expected)[:, None] / _STEP * columns)
+    deviations = means_by_run(points, np.log([[point.loss] for point in points]) - expected[:, None])
     spare = len(rows) - int(np.linalg.matrix_rank(rows))
     if spare < 1:
         return None
@@ -60,11 +60,3 @@ def codec_errors(curve: Learning, points: Sequence[LossPoint]) -> dict[Coding, f
             alone = standard_errors(curve, own, np.ones((len(own), 1)), beside)
             found |= {} if alone is None else {coding: float(alone[0])}
     return {coding: error for coding, error in found.items() if math.isfinite(error)}
-
-
-def _by_run(points: Sequence[LossPoint], values: Floats) -> Floats:
-    """The means of the points of each run."""
-    runs: dict[object, list[Floats]] = {}
-    for point, each in zip(points, values, strict=True):
-        runs.setdefault(point.run, []).append(each)
-    return np.array([np.mean(each, axis=0) for each in runs.values()])

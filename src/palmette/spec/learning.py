@@ -270,6 +270,11 @@ class Learning(OpenDocument):
         low, high = self.fitted_on.get("data", (0.0, math.inf))
         return high if high - low > _SAME * high else math.inf
 
+    @property
+    def most_replicas(self) -> float:
+        """The most replicas that a run had; infinite where it is not known."""
+        return self.fitted_on.get("replicas", (1.0, math.inf))[1]
+
     def _of_data(self, fraction: float) -> float:
         """What a fraction of the data adds to the logarithm of what is learnt."""
         known = min(fraction, self.most_data)
@@ -310,7 +315,8 @@ class Learning(OpenDocument):
 
     def _apart(self, replicas: int, window: float) -> float:
         """The logarithm of what replicas and windows cost; ``refuse_window`` refuses windows that nobody tried."""
-        return self.replica_exponent * math.log(replicas) + (self.window_exponent or 0.0) * math.log(window)
+        known = min(replicas, self.most_replicas) if self.replica_exponent < 0 else replicas
+        return self.replica_exponent * math.log(known) + (self.window_exponent or 0.0) * math.log(window)
 
     def to_json(self) -> str:
         """The curve as the text of a file."""
