@@ -150,3 +150,12 @@ def test_a_curve_with_a_schedule_is_read_as_it_was_written() -> None:
     assert Learning.model_validate_json(curve.to_json()) == curve
     assert COSINE.is_over_the_run
     assert not LearningRateSchedule(name="my.module:steps", warmup=9).is_over_the_run
+
+
+@pytest.mark.parametrize("exponent", [-0.6, 0.3])
+def test_more_replicas_than_any_run_had_learn_no_better(exponent: float) -> None:
+    curve = fitted(replicas=(1, 2)).model_copy(update={"replica_exponent": exponent})
+    most, more = (curve.loss(4, 0.5, replicas) for replicas in (2, 10))
+    assert curve.loss(4, 0.5, 1) > most if exponent < 0 else most > curve.loss(4, 0.5, 1)
+    assert more == most if exponent < 0 else more > most
+    assert curve.least_epochs(more, 0.5, 10) == pytest.approx(4)

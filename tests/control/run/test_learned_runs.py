@@ -41,3 +41,14 @@ def test_there_is_a_loss_for_each_epoch(sync: str, runs: Runs) -> None:
 def test_a_part_of_an_epoch_is_none(sync: str, runs: Runs) -> None:
     with pytest.raises(pt.InputError, match="no whole epoch: expected a run of at least one"):
         learned_run(ran(runs, sync, "--iterations", "3"))
+
+
+@pytest.mark.parametrize("owners", [("phone",), ("phone", "server"), ("phone", "server", "cloud")])
+def test_epochs_take_data_in_turn_unless_a_source_is_left_out(owners: tuple[str, ...], runs: Runs) -> None:
+    data = 'samples: 100, data: "tests.runtime.networks:small_digits"}'
+    runs.cluster.write_text(runs.cluster.read_text().replace("samples: 100}", data).replace("samples: 1500}", data))
+    feeds = [source(node, 10, node[0], epoch_samples=20) for node in owners]
+    out, whole = runs.folder / "out", [instance(node[0], 1, 5, node) for node in owners]
+    assert execute([*runs.arguments(TINY, phase(*feeds, *whole)), "--epochs", "2", "--quiet", "-o", str(out)]) == 0
+    points = learned_run(out).points.points
+    assert [point.in_turn for point in points] == [len(owners) == 3] * 2
