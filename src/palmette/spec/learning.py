@@ -10,9 +10,9 @@ travels coded. Where sources differ in worth
 
 A training begins at the loss of a network that knows nothing, stays near it for a while, and only then falls like a
 power of the epochs. Where the curve knows that loss, its ``start``, what is above the floor is
-a/(1 + (a/m)^knee)^(1/knee) instead of the product a above, m = start − floor, which is the same where a is small. With a
-``margin``, losses are that part higher than the curve's own: a plan may count on them although runs differ from the
-curve. Everything is worked out in logarithms, so that no exponent is too large for a float.
+a/(1 + (a/m)^knee)^(1/knee) instead of the product a above, m = start − floor, which is the same where a is small.
+With a ``margin``, losses are that part higher than the curve's own: a plan may count on them although runs differ from
+the curve. Everything is worked out in logarithms, so that no exponent is too large for a float.
 
 With a ``schedule`` of the learning rate that is stretched over the run, the loss is that at the end of a run of k
 epochs.
