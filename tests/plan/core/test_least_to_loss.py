@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 import palmette as pt
+from palmette.plan.core.agreement import AgreeingTree, Agreement, agreements
 from palmette.plan.core.comparison import compare, planned
 from palmette.plan.core.strategy import Task
+from palmette.plan.core.until_loss import with_epochs_to_loss
 from palmette.spec.cluster import Cluster
 from palmette.spec.codec_term import CodecTerm
 from palmette.spec.exchange import Exchange
@@ -193,6 +196,39 @@ def test_codecs_and_windows_are_chosen_together() -> None:
     (phase,) = made.phases
     assert phase.sync_kind.averages_weights
     assert phase.exchange.codec == "int8"
+
+
+@pytest.mark.parametrize("draw", map(random.Random, range(8)))
+def test_no_window_codec_and_part_of_the_data_is_better_together(draw: random.Random) -> None:
+    """Epochs are whole, so that one of these alone may be worse where all are better."""
+    codecs = tuple(term.model_copy(update={"factor": draw.uniform(1.0, 1.1)}) for term in CODECS)
+    learning = curve(draw.uniform(0.0, 0.05), codecs=codecs, least_data=1 / 12)
+    learning = learning.model_copy(update={"data_exponent": 0.5})
+    base = slow_phones()
+    asked = replace(
+        base,
+        cluster=base.cluster.model_copy(update={"links": (link("one", "two", draw.choice([0.002, 0.02, 0.2])),)}),
+        goal=goal("time", loss=learning.loss(1, 1.0, 2, draw.choice([2, 4, 8])) * 1.001),
+    )
+    made = planned("hybrid", asked, {"learning": learning, "effort": LITTLE, "lossy": True})
+    assert made.estimate is not None
+    assert made.estimate.total_s is not None
+    apart = planned("local-sgd", asked, {"learning": learning}).phases[0]
+    plain = apart.model_copy(update={"sync": "step", "every": None, "server": None, "epochs": None})
+    tree, allowed = AgreeingTree(plain, asked, learning), agreements(asked, learning, lossy=True)
+    ways = product(allowed.windows, allowed.exchanges, allowed.fractions)
+    phases = [tree.phase(Agreement(*way)) for way in ways]
+    model = made.model_copy(update={"decision": {}})
+    totals = [
+        with_epochs_to_loss(model.model_copy(update={"phases": (phase,)}), asked, learning).estimate
+        for phase in phases
+        if phase is not None
+    ]
+    assert len(totals) > 10
+    for each in totals:
+        assert each is not None
+        assert each.total_s is not None
+        assert made.estimate.total_s <= each.total_s * (1 + 1e-9)
 
 
 def test_a_codec_that_costs_too_many_epochs_is_not_chosen() -> None:

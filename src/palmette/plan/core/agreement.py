@@ -1,15 +1,16 @@
 """How seldom and how small replicas agree, and on how much of the data they train: what only a learning curve weighs.
 
 Long windows send less, and learn less from the same samples; so do codecs, and an epoch over a part of the data is
-short. A setting is one of each; those of a tree are tried one dimension after the other, as a curve multiplies what
-they cost. Windows are only as long, and data only as little, as runs of the curve have tried; codecs are those that it
-has a factor for.
+short. A setting is one of each. Epochs are whole: over all of the data one too many can cost more than a window or a
+codec saves, so these are tried together, and codecs of outputs after them. Windows are only as long, and data only as
+little, as runs of the curve have tried; codecs are those that it has a factor for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 from palmette.cost.batch_norm import small_parts
@@ -48,12 +49,13 @@ class Agreements(NamedTuple):
     fractions: Sequence[float]
     outputs: Sequence[Codec | None] = (None,)
 
-    def around(self, start: Agreement) -> Iterator[list[Agreement]]:
-        """Settings that differ from one in a dimension alone, by dimension."""
-        yield [start._replace(window=each) for each in self.windows]
-        yield [start._replace(exchange=each) for each in self.exchanges]
-        yield [start._replace(fraction=each) for each in self.fractions]
-        yield [start._replace(outputs=each) for each in self.outputs]
+    def with_outputs_of(self, one: Agreement) -> list[Agreement]:
+        """All settings whose outputs travel as those of one."""
+        return [Agreement(*each, one.outputs) for each in product(self.windows, self.exchanges, self.fractions)]
+
+    def with_other_outputs(self, one: Agreement) -> list[Agreement]:
+        """Settings that differ from one in outputs alone."""
+        return [one._replace(outputs=each) for each in self.outputs]
 
 
 def agreements(task: Task, learning: Learning, *, lossy: bool) -> Agreements:

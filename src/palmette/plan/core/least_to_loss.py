@@ -32,7 +32,7 @@ T = TypeVar("T")
 _MOST_TREES = 12
 """Trees whose agreement is searched, those of the best plans first."""
 _ROUNDS = 2
-"""How often each dimension of an agreement is gone through."""
+"""How often the settings around the best one are gone through."""
 
 
 def least_to_loss(
@@ -183,8 +183,7 @@ def _agreeing(plans: Sequence[Plan], rules: PlanRules, learning: Learning, goal:
         known: dict[Agreement, Plan | None] = {}
         best = Agreement(exchange=allowed.exchanges[0])
         for _ in range(_ROUNDS):
-            for dimension in range(len(allowed)):
-                ways = list(allowed.around(best))[dimension]
+            for ways in (allowed.with_outputs_of(best), allowed.with_other_outputs(best)):
                 known |= {way: _agreed(tree.phase(way), model, rules, learning) for way in ways if way not in known}
                 best = _best_way(known, goal) or best
         found = known[best]
