@@ -170,8 +170,8 @@ class HubConnection:
             case request if isinstance(request, ProbeRequest):
                 self._measuring = [each for each in self._measuring if each.is_alive()]
                 measuring = threading.Thread(target=self._measure, args=(request, said.run), daemon=True)
-                self._measuring.append(measuring)
                 measuring.start()
+                self._measuring.append(measuring)  # another thread that closes waits for started ones alone
             case command if self._working is not None and said.run == self._working[0].run:
                 self._working[0].commands.put(command)
 
@@ -194,8 +194,8 @@ class HubConnection:
         self.orders += 1
         control = _RunControl(run, self._send)
         working = threading.Thread(target=self._work, args=(order, control), name=f"run {run}", daemon=True)
-        self._working = control, working
         working.start()
+        self._working = control, working
 
     def _work(self, order: WorkOrder, control: _RunControl) -> None:
         try:
