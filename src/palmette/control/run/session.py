@@ -34,6 +34,7 @@ from palmette.control.run.request import FULL_TRACE, Request, from_record, named
 from palmette.control.run.trust import cluster_code, options_code, plan_code, refuse_untrusted, remember
 from palmette.control.run.validation import (
     load_checked_network,
+    other_learning_rate,
     other_precision,
     outputs_not_kept,
     refuse_no_update,
@@ -196,8 +197,8 @@ class TrainingSession:
         sent = {pair for phase in plan.phases for pair in kept_pairs(phase) | upload_pairs(phase)}
         self.keepers = {*keepers, *(node for _, node in sent)}
         profile, cluster = inputs_of(plan, None, None)
-        told = other_precision(profile, request.options)
-        self.warnings = [] if told is None else [told]
+        told = other_precision(profile, request.options), other_learning_rate(plan, request.options)
+        self.warnings = [each for each in told if each is not None]
         refuse_norm_of_branches(plan, request.options)
         self.evaluator = evaluator(profile, cluster, optimizer_cost(request.options))
         around = passes_no_hub(request, plan, self.evaluator)

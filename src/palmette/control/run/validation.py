@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from palmette.compress.channels import PruningOrigin
+from palmette.control.run.callables import schedule_of
 from palmette.control.run.request import Request
 from palmette.cost.check import check
 from palmette.cost.evaluate import Evaluator
@@ -18,6 +19,8 @@ from palmette.runtime.data.epoch_length import tree_steps
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Job
 from palmette.runtime.training.phase_length import phase_iterations
+from palmette.spec.files import validated
+from palmette.spec.learning import Learning
 from palmette.spec.plan import Averaging, Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.adapters import Adapters
@@ -136,6 +139,19 @@ def other_precision(profile: Profile, options: Options) -> str | None:
     measure = f"palmette profile --precision {asked}" if asked else "palmette profile"
     measured = known or "the precision of the weights"
     return f"the estimate has times that were measured in {measured}; {measure} measures those of this run"
+
+
+def other_learning_rate(plan: Plan, options: Options) -> str | None:
+    """What to say where a plan for a loss counts on another learning rate than a run has; None where it does not."""
+    if plan.asked is None or plan.asked.loss is None or plan.asked.options.get("learning") is None:
+        return None
+    own = validated(Learning, plan.asked.options["learning"]).schedule
+    if own is None or own == (mine := schedule_of(options.schedule, options.warmup)):
+        return None
+    return (
+        f"the plan counts on the learning rate that the runs of its learning curve had, {own.shown}; this run has "
+        f"{mine.shown}, so that another loss may be reached: palmette run {own.options}, or palmette pilot with its own"
+    )
 
 
 def outputs_not_kept(plan: Plan, network: Network) -> str | None:
