@@ -6,6 +6,9 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 import palmette as pt
 from palmette.spec.learning import Learning
@@ -159,3 +162,27 @@ def test_more_replicas_than_any_run_had_learn_no_better(exponent: float) -> None
     assert curve.loss(4, 0.5, 1) > most if exponent < 0 else most > curve.loss(4, 0.5, 1)
     assert more == most if exponent < 0 else more > most
     assert curve.least_epochs(more, 0.5, 10) == pytest.approx(4)
+
+
+@given(
+    knee=st.floats(0.01, 1000),
+    floor=st.floats(0, 1.9),
+    scale=st.floats(1e-6, 1e6),
+    exponent=st.floats(1e-3, 50),
+    epochs=st.floats(1, 1e6),
+)
+def test_a_curve_with_a_start_falls_from_it_and_says_when_it_reaches_a_loss(
+    knee: float, floor: float, scale: float, exponent: float, epochs: float
+) -> None:
+    curve = Learning(**BARE | {"floor": floor, "scale": scale, "epoch_exponent": exponent}, start=2.0, knee=knee)
+    loss = curve.loss(epochs, 1, 1)
+    assert floor <= loss <= 2.0 * (1 + 1e-12)
+    assert curve.loss(2 * epochs, 1, 1) <= loss * (1 + 1e-12)
+    needed = curve.least_epochs(loss * (1 + 1e-9), 1, 1)
+    assert curve.loss(max(1.0, needed), 1, 1) <= loss * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("knee", [0.0, 5e-324, 0.009, 1e4, math.inf, math.nan])
+def test_a_knee_that_no_arithmetic_tells_from_none_is_refused(knee: float) -> None:
+    with pytest.raises(ValidationError, match="knee"):
+        Learning(**BARE, start=2.0, knee=knee)

@@ -41,6 +41,7 @@ from palmette.spec.sync import OuterOptimizer
 
 Exponent = Annotated[float, Field(strict=True, ge=0, le=1000)]
 SignedExponent = Annotated[float, Field(strict=True, ge=-1000, le=1000)]
+Knee = Annotated[float, Field(strict=True, ge=0.01, le=1000)]
 Factor = Literal["epochs", "data", "replicas"]
 """What the loss depends on: k, φ and g."""
 FittedValue = Literal["epochs", "data", "replicas", "window", "batch"]
@@ -74,7 +75,7 @@ class Learning(OpenDocument):
     """How the learning rate changed in the runs; None where it is not known."""
     start: Positive | None = None
     """The loss before training; None where the curve falls from the first epoch on."""
-    knee: Positive = 1.0
+    knee: Knee = 1.0
     """How sharply it leaves that loss: 1 slowly, 2 and more as where two lines meet."""
     margin: Number = 0.0
     """How much higher losses are taken than the curve's own, as a part of them."""
