@@ -51,6 +51,7 @@ def run(
     clip_norm: float | None = None,
     accumulate: int | None = None,
     early_stop: str | None = None,
+    stop_at: str | None = None,
     seed: int = 0,
     dtype: Dtype = "float32",
     precision: Precision | None = None,
@@ -118,6 +119,8 @@ def run(
         accumulate: how many iterations' mean gradient makes one update.
         early_stop: ``"loss:3"``, ``"accuracy:3"``, or a recipe's metric as ``"f1:3:max"`` or ``"error:3:min"``: stop
             when that was not better in three evaluations in a row.
+        stop_at: ``"loss:0.3"``, ``"accuracy:0.9"``, or a recipe's metric as ``"f1:0.8:max"``: stop when held-out data
+            has reached it.
         seed: of weights, batches and shards.
         dtype: type of the weights.
         precision: compute in ``"bf16"`` or ``"fp16"``, with weights of ``dtype``.
@@ -221,6 +224,7 @@ def run(
             clip_norm=clip_norm,
             accumulate=accumulate,
             early_stop=early_stop,
+            stop_at=stop_at,
             seed=seed,
             dtype=dtype,
             precision=precision,

@@ -78,6 +78,10 @@ def run(
             help="Stop when a metric of held-out data was not better in so many evaluations: loss:3, f1:3:max.",
         ),
     ] = None,
+    stop_at: Annotated[
+        str | None,
+        typer.Option("--stop-at", help="Stop when a metric of held-out data is reached: loss:0.3, f1:0.8:max."),
+    ] = None,
     seed: opt.Seed = 0,
     engine: opt.EngineName = "local",
     testbed: Annotated[
@@ -239,6 +243,7 @@ def run(
             clip_norm=clip_norm,
             accumulate=accumulate,
             early_stop=early_stop,
+            stop_at=stop_at,
             seed=seed,
             dtype=dtype,
             precision=precision,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from palmette.cost.optimizer import known_optimizer
 from palmette.errors import ArgumentFault, InputError, expected_name
-from palmette.runtime.early_stopping import EarlyStopping, parse_early_stop
+from palmette.runtime.early_stopping import EarlyStopping, StopAt, parse_early_stop, parse_stop_at
 from palmette.spec.limits import MOST_SEED
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Options:
     clip_norm: float | None = None
     accumulate: int = 1
     early_stop: str | None = None
+    stop_at: str | None = None
     seed: int = 0
     dtype: Dtype = "float32"
     precision: Precision | None = None
@@ -108,8 +109,13 @@ class Options:
 
     @property
     def early_stopping(self) -> EarlyStopping | None:
-        """When to stop before the end."""
+        """The metric that has to become better, and for how many evaluations it need not."""
         return parse_early_stop(self.early_stop)
+
+    @property
+    def stopping_at(self) -> StopAt | None:
+        """The metric that has to be reached, and nothing more."""
+        return parse_stop_at(self.stop_at)
 
     def _faults(self) -> Iterator[ArgumentFault]:
         yield from self._optimizer_faults()
@@ -121,6 +127,9 @@ class Options:
         if self.early_stop is not None and self.early_stopping is None:
             expected = "expected loss:3, accuracy:3, or NAME:3:max or NAME:3:min for a metric of a recipe"
             yield ArgumentFault("early_stop", self.early_stop, expected)
+        if self.stop_at is not None and self.stopping_at is None:
+            expected = "expected loss:0.3, accuracy:0.9, or NAME:0.8:max or NAME:0.8:min for a metric of a recipe"
+            yield ArgumentFault("stop_at", self.stop_at, expected)
         if not _is_whole(self.seed, 0) or self.seed > MOST_SEED:
             yield ArgumentFault("seed", self.seed, f"expected a whole number from 0 to {MOST_SEED}")
         yield from self._precision_faults()

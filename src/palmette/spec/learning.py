@@ -297,7 +297,8 @@ class Learning(OpenDocument):
         if not self.margin:
             return None
         aimed = f"planned for a loss of {loss / (1 + self.margin):.4g}, so that {loss:g} is kept where a run is above"
-        return f"{aimed} the learning curve by {self.margin:.0%}; palmette learn --margin 0 plans without"
+        ends = f"palmette run --stop-at loss:{loss:g} ends once it is reached"
+        return f"{aimed} the learning curve by {self.margin:.0%}: {ends}, palmette learn --margin 0 plans without"
 
     def told_of_schedule(self, trained: LearningRateSchedule | None) -> str | None:
         """What a plan says whose training has another schedule of the learning rate than the runs, in a sentence.

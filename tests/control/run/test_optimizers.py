@@ -165,6 +165,20 @@ def test_a_run_stops_early_and_keeps_its_best_weights(runs: Runs) -> None:
     assert any(not torch.equal(kept[name], last[name]) for name in kept)
 
 
+def test_a_run_stops_at_a_loss_that_was_asked_for(runs: Runs) -> None:
+    tree = phase(source("phone", 500, "I"), instance("I", 1, 5, "phone"))
+    whole, out = runs.folder / "whole", runs.folder / "out"
+    arguments = [*runs.arguments(TINY, tree), "--lr", "0.1", "--epochs", "6", "--quiet", "-o"]
+    assert execute([*arguments, str(whole)]) == 0
+    every = [line["loss"] for line in lines(whole / "metrics.jsonl") if "accuracy" in line]
+    wanted = every[2] * (1 + 1e-9)
+    assert min(every[:2]) > wanted
+    assert execute([*arguments, str(out), "--stop-at", f"loss:{wanted!r}"]) == 0
+    assert [line["loss"] for line in lines(out / "metrics.jsonl") if "accuracy" in line] == every[:3]
+    record = json.loads((out / "run.json").read_text())
+    assert (record["ended"], record["stopped_early"]) == ("done", True)
+
+
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
@@ -174,6 +188,7 @@ def test_a_run_stops_early_and_keeps_its_best_weights(runs: Runs) -> None:
         (["--groups", "weight_decay=0"], "--groups: weight_decay=0: expected a pattern and options"),
         (["--groups", "*.bais: lr=1"], "--groups: *.bais: no such weight"),
         (["--early-stop", "loss"], "--early-stop: loss: expected loss:3"),
+        (["--stop-at", "loss:low"], "--stop-at: loss:low: expected loss:0.3"),
         (["--schedule", "tests.runtime.test_optimizer_choice:plateau"], "--schedule: plateau: needs a metric"),
         (["--optimizer", "muon"], "--optimizer: muon: Muon only supports 2D"),
     ],

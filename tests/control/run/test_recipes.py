@@ -133,6 +133,8 @@ def test_there_is_no_accuracy_to_stop_by_without_classes(runs: Runs, capsys: pyt
     assert execute([*arguments, "-o", str(runs.folder / "out")]) == 2
     expected = "--early-stop: accuracy:2: there is no metric accuracy here; expected one of loss, mae and a patience"
     assert capsys.readouterr().err == f"palmette: {expected}\n"
+    assert execute([*arguments[:-2], "--stop-at", "accuracy:0.9", "-o", str(runs.folder / "out")]) == 2
+    assert "--stop-at: accuracy:0.9: there is no metric accuracy here" in capsys.readouterr().err
     stopping = ["--early-stop", "mae:1:min", "--epochs", "2", "--quiet", "-o", str(runs.folder / "out")]
     assert execute([*arguments[:-2], *stopping]) == 0
     assert (runs.folder / "out" / "best.safetensors").exists()

@@ -90,8 +90,17 @@ def refuse_metric(options: Options, objective: TrainingObjective) -> None:
     Raises:
         InputError: says so.
     """
-    rule = options.early_stopping
     known = ["loss", *(["accuracy"] if objective.labels.classes is not None else []), *objective.metrics]
-    if rule is not None and rule.metric not in known:
-        expected = f"there is no metric {rule.metric} here; expected one of {', '.join(known)} and a patience"
-        raise InputError(ArgumentFault("early_stop", options.early_stop, expected))
+    rules = {
+        "early_stop": (options.early_stopping, options.early_stop, "a patience"),
+        "stop_at": (options.stopping_at, options.stop_at, "a value"),
+    }
+    wrong = [
+        ArgumentFault(
+            name, given, f"there is no metric {rule.metric} here; expected one of {', '.join(known)} and {number}"
+        )
+        for name, (rule, given, number) in rules.items()
+        if rule is not None and rule.metric not in known
+    ]
+    if wrong:
+        raise InputError(wrong)

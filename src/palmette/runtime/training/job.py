@@ -146,8 +146,8 @@ class DilationIncrease:
 class RunOutcome(Displayed):
     """The outcome of a run; seconds are those of the emulated clock. ``measured`` is by the phase's number.
 
-    ``time_s`` is how long nodes were active, without the pauses between. With ``stopped_early``, a metric did not get
-    better any more.
+    ``time_s`` is how long nodes were active, without the pauses between. With ``stopped_early``, a metric was
+    reached, or did not become better any more.
     """
 
     iterations: int = 0

@@ -316,8 +316,8 @@ class Training:
         self._progress = replace(self._progress, losses=(*self._progress.losses, self._log.epoch_loss()))
         better = self._note_best(found)
         self._log.evaluated(at, found)
-        status, rule = self._epoch_status(number, at, found), self.job.options.early_stopping
-        if rule is not None and self._progress.stale_evaluations >= rule.patience:
+        status = self._epoch_status(number, at, found)
+        if self._is_enough(found):
             self.outcome.stopped_early = True
             self._replace_rest(number, at, ())
         else:
@@ -326,13 +326,21 @@ class Training:
             told(status)
         return better
 
+    def _is_enough(self, found: Evaluation) -> bool:
+        """Whether the run stops before its end, as a metric is reached or no longer becomes better."""
+        options, stale = self.job.options, self._progress.stale_evaluations
+        early, target = options.early_stopping, options.stopping_at
+        reached = target is not None and target.is_reached(found.value(target.metric))
+        return reached or (early is not None and stale >= early.patience)
+
     def _note_best(self, found: Evaluation) -> bool:
-        """Note the best value so far; returns whether this one is, by the metric of early stopping, else accuracy.
+        """Note the best value so far; returns whether this one is, by the metric of stopping, else accuracy.
 
         Without classes there is no accuracy, and the loss counts.
         """
         progress = self._progress
-        counts = self.job.options.early_stopping or (BY_LOSS if found.accuracy is None else BY_ACCURACY)
+        options, usual = self.job.options, BY_LOSS if found.accuracy is None else BY_ACCURACY
+        counts = options.early_stopping or options.stopping_at or usual
         value = found.value(counts.metric)
         better = counts.is_better(value, progress.best)
         self._progress = replace(
