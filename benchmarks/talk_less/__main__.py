@@ -77,7 +77,7 @@ def _arguments() -> Namespace:
     made.add_argument("--replay", action="store_true", help="in one process, with the seconds of the event clock")
     made.add_argument("--measure", action="store_true", help="with --replay: time iterations on shaped links")
     made.add_argument("--cut", action="store_true", help="no replicas: the network cut in two, by codec of outputs")
-    made.add_argument("--seed", type=int, default=0, help="of a replay's weights and batches (default: 0)")
+    made.add_argument("--seed", type=int, default=0, help="of weights and batches; pilots have others (default: 0)")
     made.add_argument("--keep", type=Path, help="a file that keeps what was trained, to go on from")
     made.add_argument("--images", type=Path, default=ARCHIVE, help="CIFAR-10, an archive in the official layout")
     return made.parse_args()

@@ -29,13 +29,14 @@ from palmette.spec.sync import USUAL_OUTER
 
 EPOCHS = 4
 _WINDOWS, _CODECS = (1, 10, 50), ("int8", "lowrank:2")
-_SEED = 100
+_SEEDS = 100
+"""Between the seeds of pilots and those of trainings; each pilot has one of its own."""
 _SHORT, _LONG = EVALUATED_EVERY, 2 * EVALUATED_EVERY
 """Iterations of an epoch of a pilot, with the least and the most data."""
 
 
 def piloted(
-    task: Task, profile: Profile, iterations: int, bandwidths: Sequence[float], most_replicas: int
+    task: Task, profile: Profile, iterations: int, bandwidths: Sequence[float], most_replicas: int, *, seed: int
 ) -> dict[str, Any]:
     """The learning curve of a task, and what its pilots cost: here, and on the devices by the event clock.
 
@@ -48,7 +49,7 @@ def piloted(
         learning = pt.pilot(
             task.recipe(iterations), folder, cluster=where, profile=profile,
             batch=len(DEVICES) * SAMPLES, epochs=EPOCHS, fractions=fractions, replicas=replicas, windows=_WINDOWS,
-            outer=USUAL_OUTER, exchange_codecs=_CODECS, seed=_SEED,
+            outer=USUAL_OUTER, exchange_codecs=_CODECS, seed=_SEEDS * (seed + 1),
         )  # fmt: skip
     grid = PilotGrid(
         fractions=fractions, replicas=replicas, windows=_WINDOWS, outer=USUAL_OUTER,

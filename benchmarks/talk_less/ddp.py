@@ -30,14 +30,14 @@ _MIN_SAVING = 2
 """A matrix is approximated if that takes less than its part of the bytes; PyTorch's default."""
 
 
-def trained(task: Task, iterations: int, *, power_sgd: bool) -> dict[str, Any]:
+def trained(task: Task, iterations: int, seed: int, *, power_sgd: bool) -> dict[str, Any]:
     """The losses, and the bytes that both ranks send in an iteration."""
     context = multiprocessing.get_context("fork")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     ends, begins = context.Pipe(duplex=False)
-    ways = [_Way(rank, port, iterations, power_sgd) for rank in range(len(DEVICES))]
+    ways = [_Way(rank, port, iterations, seed, power_sgd) for rank in range(len(DEVICES))]
     workers = [context.Process(target=_rank, args=(task, way, begins)) for way in ways]
     for worker in workers:
         worker.start()
@@ -83,18 +83,19 @@ class _Way(NamedTuple):
     rank: int
     port: int
     iterations: int
+    seed: int
     power_sgd: bool
 
 
 def _rank(task: Task, way: _Way, begins: Any) -> None:
-    rank, port, iterations, power_sgd = way
+    rank, port, iterations, seed, power_sgd = way
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=len(DEVICES))
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = hooked(DistributedDataParallel(task.make()), power_sgd=power_sgd)
     optimizer = torch.optim.SGD(model.parameters(), lr=task.lr, momentum=task.momentum)
     inputs, labels = task.train.tensors
-    batches, evaluations = Batches(len(inputs), SAMPLES * len(DEVICES), 0), []
+    batches, evaluations = Batches(len(inputs), SAMPLES * len(DEVICES), seed), []
     for number in range(iterations):
         own = torch.from_numpy(np.asarray(batches.indices(number))[rank * SAMPLES : (rank + 1) * SAMPLES])
         optimizer.zero_grad()

@@ -49,12 +49,12 @@ class _Round(NamedTuple):
 
 
 def trained(
-    task: Task, iterations: int, computing_s: float, bandwidths: Sequence[float], environment: Path
+    task: Task, iterations: int, computing_s: float, bandwidths: Sequence[float], environment: Path, *, seed: int
 ) -> dict[str, Any]:
     """The losses of a training by Flower, and the seconds and bytes of its rounds by bandwidth."""
     with tempfile.TemporaryDirectory(prefix="flower-", ignore_cleanup_errors=True) as name, ExitStack() as stack:
         folder = Path(name)
-        _write_task(task, iterations, folder)
+        _write_task(task, iterations, seed, folder)
         numbered = enumerate(DEVICES, _FIRST_NETWORK)
         homes = {device: stack.enter_context(_home(number, bandwidths[0])) for number, device in numbered}
         deployment = Deployment(folder, homes, environment, _APP)
@@ -83,13 +83,13 @@ def _turns(rounds: int, bandwidths: Sequence[float]) -> list[tuple[float, int]]:
     return found
 
 
-def _write_task(task: Task, iterations: int, folder: Path) -> None:
+def _write_task(task: Task, iterations: int, seed: int, folder: Path) -> None:
     """The app with the networks, the weights to start from, and the batches and rates of each client and round."""
     (folder / "app" / "fedavg").mkdir(parents=True)
     (folder / "app" / "fedavg" / "networks.py").write_bytes(_NETWORKS.read_bytes())
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     torch.save(task.make().state_dict(), folder / "start.pt")
-    slices, (inputs, labels) = own_slices(len(task.train), 0), task.train.tensors
+    slices, (inputs, labels) = own_slices(len(task.train), seed), task.train.tensors
     for number in range(iterations // EVALUATED_EVERY):
         steps = range(number * EVALUATED_EVERY, (number + 1) * EVALUATED_EVERY)
         rates = [task.lr * rate_factor("cosine", step, iterations, warmup(iterations)) for step in steps]

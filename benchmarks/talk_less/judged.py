@@ -48,7 +48,9 @@ def _pilots(setting: Setting, rule: str) -> Row:
 
     def made() -> Row:
         progress(f"{setting.task.name}: pilots, {rule}")
-        return auto.piloted(setting.task, setting.profile, setting.iterations, setting.bandwidths, many)
+        return auto.piloted(
+            setting.task, setting.profile, setting.iterations, setting.bandwidths, many, seed=setting.asked.seed
+        )
 
     return setting.kept.row(f"pilots, {many} replicas", made)
 
@@ -140,14 +142,17 @@ def _learnt(setting: Setting, made: Plan) -> Row:
     """What a plan learns: as ``step``; replayed where replicas train apart, to which samples are dealt in order."""
     as_step = _learns_as_step(made)
     phase, depth = (setting.plan(methods()["step"]) if as_step else made).phases[0], len(setting.profile.layers)
+    seed = setting.asked.seed
     name = f"open, {setting.iterations} iterations: {json.dumps(phase.model_dump(mode='json'), sort_keys=True)}"
 
     def trained() -> Row:
         progress(f"{setting.task.name}: auto, open: training")
         if all(each.layers == (1, depth) for each in phase.instances):
-            return replayed(setting.task, phase, setting.iterations, warm=setting.warm)
+            return replayed(setting.task, phase, setting.iterations, seed, setting.warm)
         often = auto.evaluated_often(made)
-        return learnt(setting.task, often, setting.profile, setting.iterations, private=False, warm=setting.warm)
+        return learnt(
+            setting.task, often, setting.profile, setting.iterations, private=False, seed=seed, warm=setting.warm
+        )
 
     return {**setting.kept.row(name, trained), "iteration_s": {}}
 

@@ -70,7 +70,7 @@ def _learnt(setting: Setting, name: str, made: Plan) -> Row:
     progress(f"{setting.task.name}: {name}: training")
     if _is_replayed(setting, made):
         return replayed(setting.task, made.phases[0], setting.iterations, setting.asked.seed, setting.warm)
-    return learnt(setting.task, made, setting.profile, setting.iterations, warm=setting.warm)
+    return learnt(setting.task, made, setting.profile, setting.iterations, seed=setting.asked.seed, warm=setting.warm)
 
 
 def _is_replayed(setting: Setting, made: Plan) -> bool:
@@ -82,7 +82,9 @@ def _is_replayed(setting: Setting, made: Plan) -> bool:
 def ddp_row(setting: Setting, name: str) -> Row:
     """What DDP has learnt, and the seconds of its iterations: measured in namespaces, or simulated at their best."""
     progress(f"{setting.task.name}: {name}")
-    trained = setting.kept.row(name, lambda: ddp.trained(setting.task, setting.iterations, power_sgd=DDP[name]))
+    trained = setting.kept.row(
+        name, lambda: ddp.trained(setting.task, setting.iterations, setting.asked.seed, power_sgd=DDP[name])
+    )
     device_s = computing_s(setting.profile)
     best = {f"{b:g}": ddp.simulated_s(trained, device_s, b) for b in setting.bandwidths}
     if setting.by_clock or why_no_networks("tc") is not None:
@@ -108,7 +110,14 @@ def flower_row(setting: Setting, federated: dict[str, Any]) -> Row:
 
         progress(f"{setting.task.name}: flower")
         device_s, load = computing_s(setting.profile), round(os.getloadavg()[0], 1)
-        found = flower.trained(setting.task, setting.iterations, device_s, setting.bandwidths, setting.asked.flower)
+        found = flower.trained(
+            setting.task,
+            setting.iterations,
+            device_s,
+            setting.bandwidths,
+            setting.asked.flower,
+            seed=setting.asked.seed,
+        )
         return {**found, "loads": [load, round(os.getloadavg()[0], 1)], "how": "measured, its own waiting subtracted"}
 
     row = setting.kept.row("flower", made)

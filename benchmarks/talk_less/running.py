@@ -26,7 +26,14 @@ Evaluations = list[tuple[int, float]]
 
 
 def learnt(
-    task: Task, plan: Plan, profile: Profile, iterations: int, *, private: bool = True, warm: int | None = None
+    task: Task,
+    plan: Plan,
+    profile: Profile,
+    iterations: int,
+    *,
+    private: bool = True,
+    seed: int = 0,
+    warm: int | None = None,
 ) -> dict[str, Any]:
     """The losses of a training, and the bytes that replicas exchanged in an iteration, over all links.
 
@@ -38,7 +45,7 @@ def learnt(
         where = cluster(100.0, len(task.train), private=private)
         pt.run(
             plan, folder, profile=profile, cluster=where, recipe=recipe, iterations=iterations, testbed="none",
-            trace="full", progress=False, replan=False,
+            trace="full", progress=False, replan=False, seed=seed,
         )  # fmt: skip
         sent = sum(line["bytes"] for line in _lines(Path(folder) / "trace.jsonl") if line["op"] == "send")
         noted = [line for line in _lines(Path(folder) / "metrics.jsonl") if "accuracy" in line]
