@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palmette.cli import execute
+from palmette.cli import detach, execute
 from palmette.control.detached import detached_runs
 from tests.control.conftest import runs
 from tests.control.run.test_processes import trees
@@ -66,6 +66,17 @@ def test_what_is_wrong_is_said_at_once(runs: Runs, capsys: pytest.CaptureFixture
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("palmette: ")
     assert "nonsense" in line
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_long_to_begin_is_told_as_such(
+    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detach, "START_S", 0.0)
+    assert execute(started(runs, 4)) == 0
+    assert f"in {runs.folder / 'out'} has not begun yet, and may still be refused;" in capsys.readouterr().out
+    (found,) = detached_runs()
+    assert eventually(lambda: found.entry().state == "done", 60)
 
 
 def test_a_folder_that_holds_a_run_is_refused(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:

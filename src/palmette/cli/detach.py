@@ -55,7 +55,8 @@ def run_here(arguments: Sequence[str], folder: Path, *, new: bool) -> int:
             sys.stderr.write(log.read().decode("utf-8", "replace"))
         return process.returncode
     process.returncode = 0  # it goes on without this process, of which Popen would warn
-    print(f"run {made.run} in {folder}; palmette logs {made.run} -f, palmette stop {made.run}")
+    begun = "" if made.entry().state != "waiting" else " has not begun yet, and may still be refused"
+    print(f"run {made.run} in {folder}{begun}; palmette logs {made.run} -f, palmette stop {made.run}")
     return 0
 
 
