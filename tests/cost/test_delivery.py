@@ -1,5 +1,6 @@
 """How samples travel and what that costs: as stored, once, and ahead; worked out by hand."""
 
+import math
 import random
 
 import pytest
@@ -14,10 +15,14 @@ from palmette.cost.delivery import (
 )
 from palmette.cost.estimate import summary
 from palmette.cost.evaluate import Evaluator, Price
+from palmette.cost.prepared import MARKS, repeated
+from palmette.cost.steps import Kind
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import USUAL_AHEAD, Phase
 from palmette.spec.profile import Profile
+from tests.cost.random_trees import random_phase
 from tests.cost.small import Fields, cluster, instance, link, node, phase, plan, price, profile, source, times
+from tests.plan.random_problems import random_world
 
 STEP_S = 1 + 2 + 0.5  # forward, backward and update of one sample
 
@@ -154,6 +159,35 @@ class TestAhead:
         a_sample_s, its_gradient_s = 12 / 2, 4 / 2  # from b to c, at 2 bytes/s
         assert price(world, known, tree).iteration_s == a_sample_s + its_gradient_s
 
+    def test_iterations_that_take_turns_count_with_their_mean(self) -> None:
+        # The gradients from a to b, for a second, delay the samples of every other iteration, or of two at once.
+        world = cluster(link("a", "b", 16.0), a=node(10), b=node())
+        known = profile([(0.0, 4.0), (2.0, 2.0)], 12.0, a=times(2, 2, 0, 0), b=times(2, 0.5, 0, 0))
+        parts = instance("R", 2, 2, "b"), instance("I", 1, 1, "b", "R"), instance("J", 1, 2, "a")
+        tree = phase(source("a", 1, "I"), source("a", 1, "J"), *parts, ahead=True, ahead_iterations=1)
+        found = price(world, known, tree)
+        assert (found.iteration_s, found.epoch.time_s) == (7, 5 * 7)
+        assert found.first_epoch.time_s == 9 + 6 + 8 + 6 + 8
+
+    def test_turns_of_three_of_which_two_are_alike_count_with_their_mean(self) -> None:
+        world = cluster(link("a", "b", 16.0), a=node(10), b=node(10))
+        known = profile([(2.0, 1.0), (1.0, 1.0)], 6.0, a=times(2, 0, 1, 0), b=times(2, 0.5, 0, 0))
+        parts = instance("R", 2, 2, "a"), instance("I", 1, 1, "b", "R"), instance("J", 1, 2, "b")
+        tree = phase(source("a", 1, "I"), source("b", 1, "J"), *parts, ahead=True, ahead_iterations=1)
+        found = price(world, known, tree)
+        assert found.iteration_s == (4.5 + 4.5 + 3) / 3
+        assert found.first_epoch.time_s == 6 + 3 * (4.5 + 4.5 + 3)
+
+    def test_an_epoch_takes_as_long_as_when_all_of_its_iterations_are_played(self) -> None:
+        off: list[float] = []
+        for seed in range(240, 300):
+            known, world = random_world(random.Random(seed), nodes=3, layers=2, sources=3, fixed=seed % 2 == 0)
+            tree, prices = random_ahead(random.Random(seed), world), WholeEpochs(known, world)
+            found, played_s = prices.price(tree), prices.epochs_s(tree)
+            off += [abs(found.first_epoch.time_s / played_s[0] - 1), abs(found.epoch.time_s / played_s[1] - 1)]
+        assert sum(each > 1e-6 for each in off) <= 3  # turns of four or five
+        assert max(off) < 0.02
+
 
 def split(draw: random.Random) -> list[Fields]:
     """Branches on three nodes that meet on one of them."""
@@ -162,6 +196,31 @@ def split(draw: random.Random) -> list[Fields]:
     for k in range(draw.randint(1, 3)):
         parts += [source("a", draw.randint(1, 4), f"I{k}"), instance(f"I{k}", 1, 1, draw.choice("abc"), "R")]
     return parts
+
+
+def random_ahead(draw: random.Random, world: Cluster) -> Phase:
+    """A random tree whose samples travel ahead."""
+    return random_phase(draw, world, 2).model_copy(update={"ahead": True, "ahead_iterations": draw.choice([1, 2, 4])})
+
+
+class WholeEpochs(Evaluator):
+    """Plays all iterations of an epoch and many more."""
+
+    MORE = 60
+
+    def epochs_s(self, tree: Phase) -> tuple[float, float]:
+        """Seconds of the first epoch, and of a later one in the mean, where every sample is sent each time."""
+        made, one = self.whole_step(tree), self._prepared_for(tree)
+        many = math.ceil(sum(self.epoch_samples(tree).values()) / tree.batch)
+        all_ = many + self.MORE
+        played = self._play(repeated(one, tree.ahead_iterations, all_), tree, made, all_)
+        done_s = played.end_s[len(made.steps) + MARKS - 1 :: len(made.steps) + MARKS]
+        routes = [self.route(step.node, step.to) for step in made.steps if step.kind is Kind.DATA and step.to]
+        latency_s = max((route.latency_s for route in routes), default=0.0)
+        first_s = done_s[0] + latency_s
+        least_s = first_s / (tree.ahead_iterations + 1) if routes else 0.0  # what latency allows
+        first_epoch_s = max(done_s[many - 1] + latency_s, first_s + (many - 1) * least_s)
+        return first_epoch_s, many * max((done_s[-1] - done_s[many - 1]) / self.MORE, least_s)
 
 
 class TestWhichSamplesComeBack:

@@ -2,7 +2,7 @@
 
 An iteration begins when all operations of the one before are done. Where samples travel ahead, those of the next
 iteration are sent meanwhile, and give way to all other transfers; so a few iterations are played until the time between
-two ends has settled.
+two ends has settled. Where samples come late, faster and slower iterations may take turns: more are played, for a mean.
 
     samples    ├─ 1 ─┼─ 2 ─┤  ├─ 3 ─┤   ├─ 4 …
     iterations       ├── 1 ──┼── 2 ──┼── 3 ──┤
@@ -38,18 +38,30 @@ from palmette.spec.profile import Profile, Table
 _MOST_PREPARED = 1024
 UNTIL_STEADY = 3
 """Iterations that are played where samples travel ahead."""
+WITH_TURNS = 9
+"""Iterations that are played where these may not be alike."""
+_MEAN_OF = 6
+"""The last of them, which are a mean: whole turns, be they of two or of three iterations."""
+_SAME = 1e-9
+"""Moments that differ by no more than this part of them are the same."""
 
 
 class Steady(NamedTuple):
     """An iteration in the steady state: when its operations start and end, from the first; seconds from end to end.
 
-    ``first_s`` is the duration of the very first iteration, which waits for its own samples.
+    ``ends_s`` are the ends of the first iterations, of which the very first waits for its own samples.
     """
 
     made: Iteration
     timing: Timing
     iteration_s: float
-    first_s: float
+    ends_s: tuple[float, ...]
+
+    def first_s(self, many: int = 1) -> float:
+        """Seconds of the first iterations, so many together."""
+        turn = min(_MEAN_OF, len(self.ends_s))
+        later = max(0, -(-(many - len(self.ends_s)) // turn)) * turn
+        return self.ends_s[many - later - 1] + later * self.iteration_s
 
 
 class PhaseSimulator:
@@ -130,9 +142,9 @@ class PhaseSimulator:
         if phase.ahead and any(
             size and step.kind is Kind.DATA for step, size in zip(made.steps, made.size_bytes, strict=True)
         ):
-            return self._steady(self._prepared_for(phase, UNTIL_STEADY), phase, made)
+            return self._steady(phase, made)
         played = self._play(self._prepared_for(phase), phase, made)
-        return Steady(made, played, played.total_s, played.total_s)
+        return Steady(made, played, played.total_s, (played.total_s,))
 
     def least_s(self, phase: Phase, sent: Sent | None = None) -> float:
         """Seconds that an iteration under ``step`` takes at least, without playing it.
@@ -144,26 +156,30 @@ class PhaseSimulator:
         seconds = self._durations(phase, made, prepared.latencies_s.copy())
         return least_s(prepared.graph, seconds, self._bits(made), self._limits, self.routes.capacities)
 
-    def _steady(self, prepared: PreparedSteps, phase: Phase, made: Iteration) -> Steady:
-        played = self._play(prepared, phase, made, UNTIL_STEADY)
-        many = len(made.steps) + MARKS
-        done_s = played.end_s[many - 1 :: many]
-        last = slice(-many, -MARKS)
+    def _steady(self, phase: Phase, made: Iteration) -> Steady:
+        prepared, mean_of = self._prepared_for(phase, UNTIL_STEADY), 1
+        played, carried_s = self._play(prepared, phase, made, UNTIL_STEADY), self._longest_carried_s(prepared, made)
+        sent_s, done_s = _marks(made, played)
+        if not self._varies and may_differ(sent_s, done_s, carried_s):
+            played, mean_of = self._play(self._prepared_for(phase, WITH_TURNS), phase, made, WITH_TURNS), _MEAN_OF
+            _, done_s = _marks(made, played)
+        last = slice(-len(made.steps) - MARKS, -MARKS)
         start_s, end_s = played.start_s[last], played.end_s[last]
         zero_s = min(start_s)
         timing = Timing([each - zero_s for each in start_s], [each - zero_s for each in end_s])
-        first_s = done_s[0] + self._sample_latency_s(made)
+        latency_s = self._sample_latency_s(made)
         # Samples begin to travel when the iteration that many before is done: so many share the time of a whole one.
-        ahead_s = first_s / (phase.ahead_iterations + 1)
-        iteration_s = max(done_s[-1] - done_s[-2], ahead_s, self._longest_carried_s(prepared, made))
-        return Steady(made, timing, iteration_s, first_s)
+        ahead_s = (done_s[0] + latency_s) / (phase.ahead_iterations + 1)
+        iteration_s = max((done_s[-1] - done_s[-1 - mean_of]) / mean_of, ahead_s, carried_s)
+        known_s = done_s if mean_of > 1 and ahead_s < iteration_s else done_s[:1]
+        return Steady(made, timing, iteration_s, tuple(each + latency_s for each in known_s))
 
     def _longest_carried_s(self, prepared: PreparedSteps, made: Iteration) -> float:
         """Seconds that the busiest direction of a link carries in an iteration; 0 where a trace says what it carries.
 
         The few iterations that are played may end before such a link is what all wait for.
         """
-        if self.moment_s is not None and self.cluster.varies:
+        if self._varies:
             return 0.0
         carried = [0.0] * len(self.routes.capacities)
         for path, bits in zip(prepared.graph.path, self._bits(made), strict=False):  # the first of the iterations
@@ -264,6 +280,11 @@ class PhaseSimulator:
         if self.moment_s is None or not self.cluster.varies:
             return Capacities(self.routes.capacities)
         return self.routes.from_moment(self.moment_s)
+
+    @property
+    def _varies(self) -> bool:
+        """Whether links change while iterations are played."""
+        return self.moment_s is not None and self.cluster.varies
 
     def _latency_s(self, step: Step) -> float:
         return 0.0 if step.to is None else self.route(step.node, step.to).latency_s
@@ -376,6 +397,24 @@ def _backward_s(seconds: Seconds, step: Step, layers: Run, samples: int) -> floa
     if step.kind is Kind.BACKWARD_WEIGHTS:
         return seconds.backward_weights_s(*layers, samples)
     return seconds.backward_s(*layers, samples) if step.span is None else seconds.backward_span_s(step.span, samples)
+
+
+def _marks(made: Iteration, played: Timing) -> tuple[list[float], list[float]]:
+    """When the samples of each of several iterations have been sent, and when each is done."""
+    many = len(made.steps) + MARKS
+    return played.end_s[many - MARKS :: many], played.end_s[many - 1 :: many]
+
+
+def may_differ(sent_s: Sequence[float], done_s: Sequence[float], carried_s: float) -> bool:
+    """Whether iterations may go on to differ: the last two did, or samples come late, or will, over no full link.
+
+    ``carried_s`` is how long an iteration keeps the busiest link.
+    """
+    same_s = _SAME * done_s[-1]
+    last_s, before_s = done_s[-1] - done_s[-2], done_s[-2] - done_s[-3]
+    waited = sent_s[-1] > done_s[-2] + same_s
+    late = carried_s > last_s + same_s or (waited and carried_s < last_s - same_s)
+    return late or abs(last_s - before_s) > same_s
 
 
 def timed_steps(made: Iteration, played: Timing) -> list[TimedStep]:

@@ -40,10 +40,10 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
         nodes,
         epoch,
         epoch
-        if begin is steady and begin.first_s == steady.iteration_s
+        if begin is steady and begin.ends_s == (steady.iteration_s,)
         else _first_epoch(simulator, begin, begin_nodes, many),
         many,
-        begin.first_s,
+        begin.first_s(),
         begin.iteration_s,
         [(phase, steady.made, steady.timing)],
     )
@@ -60,13 +60,14 @@ def _played(simulator: PhaseSimulator, phase: Phase, wanted: Iteration) -> tuple
     own = simulator.node_prices(phase, phase.nodes(), timed_steps(made, played))
     whole = with_update(steady.made, steady.timing, made, played)
     update_s = share * played.total_s
-    found = Steady(*whole, steady.iteration_s + update_s, steady.first_s + update_s)
+    ends_s = tuple(end_s + often * update_s for often, end_s in enumerate(steady.ends_s, 1))
+    found = Steady(*whole, steady.iteration_s + update_s, ends_s)
     return found, added(list(nodes), [(nodes, 1.0), (own, share)])
 
 
 def _first_epoch(simulator: PhaseSimulator, steady: Steady, nodes: dict[str, NodePrice], many: int) -> EpochPrice:
     """The epoch in which samples or outputs that are kept arrive, and whose first iteration waits for its own."""
-    time_s = steady.first_s + (many - 1) * steady.iteration_s
+    time_s = steady.first_s(many)
     found = EpochPrice(time_s, None, [(nodes, many)])
     found.energy_j = simulator.energy_j(found.nodes, time_s)
     return found
