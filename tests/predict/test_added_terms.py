@@ -53,6 +53,14 @@ def factors(curve: Learning) -> dict[Coding, float]:
     return {term.coding: term.factor for term in curve.codecs}
 
 
+@pytest.mark.parametrize("start", [None, START])
+def test_the_floor_is_below_the_losses_of_runs_with_codecs_and_windows_too(start: float | None) -> None:
+    """A plan for a loss that a run had is not refused."""
+    plain = [point for point in ends({}) if point.window == 1 and not point.codings]
+    better = [plain[2]._replace(loss=0.6, codings=(INT8,)), plain[3]._replace(loss=0.7, window=50.0)]
+    assert fit_learning_curve([*plain, *better], start).floor < 0.6
+
+
 def test_an_unusual_seed_does_not_change_what_codecs_and_windows_cost() -> None:
     found = fit_learning_curve(ends({0: 0.02, 2: -0.02, 3: 0.01}), START)
     assert factors(found)[INT8] == pytest.approx(1.0, abs=1e-3)

@@ -105,6 +105,33 @@ def test_a_loss_beyond_reason_is_refused() -> None:
         fit_learning_curve([LossPoint(k, 1.0, 1, 1e300) for k in range(1, 5)])
 
 
+def test_a_loss_that_is_almost_nothing_is_refused() -> None:
+    points = [LossPoint(float(k), 1.0, 1, loss) for k, loss in enumerate((1.0, 0.5, 5e-324), 1)]
+    with pytest.raises(pt.InputError, match="expected losses above 0, of at least 1e-12"):
+        fit_learning_curve(points)
+
+
+@pytest.mark.parametrize("start", [None, 4.6e-7])
+def test_small_losses_are_as_good_as_large_ones(start: float | None) -> None:
+    true = TRUE.model_copy(update={"start": None if start is None else start * 1e7})
+    points = [
+        LossPoint(k, phi, 1, 1e-7 * true.loss(k, phi, 1)) for phi in (1.0, 0.5) for k in (1.0, 2.0, 3.0, 4.0, 5.0)
+    ]
+    assert rms_error(fit_learning_curve(points, start), points) < 1e-9
+
+
+def test_exponents_are_within_their_bounds_whatever_rounding_does() -> None:
+    points = [LossPoint(2, 1.0, 1, 7.75), LossPoint(5, 0.25, 1, 7.71, 8.0), LossPoint(10, 0.25, 10, 7.67)]
+    found = fit_learning_curve(points)
+    assert found.window_exponent is not None
+    assert found.window_exponent >= 0
+
+
+def test_an_error_beyond_all_floats_is_infinite() -> None:
+    steep = TRUE.model_copy(update={"epoch_exponent": 1000.0, "scale": 1e18})
+    assert rms_error(steep, [LossPoint(0.6, 1.0, 1, 1.0)]) > 1e200
+
+
 def test_short_runs_are_not_left_out() -> None:
     assert cross_validation_error([run[:2] for run in runs()[:2]]) is None
 

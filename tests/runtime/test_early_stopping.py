@@ -55,7 +55,22 @@ def test_a_value_to_stop_at_is_read(text: str, rule: StopAt, enough: float, more
 
 
 @pytest.mark.parametrize(
-    "text", ["", "loss", "loss:", "loss:low", "loss:nan", "loss:1e999", "f1:3", ":3", "a:3:most", "a:3:max:b", 3, None]
+    "text",
+    [
+        "",
+        "loss",
+        "loss:",
+        "loss:low",
+        "loss:nan",
+        "loss:1e999",
+        "f1:3",
+        ":3",
+        "a:3:most",
+        "a:3:max:b",
+        "accuracy:90",
+        3,
+        None,
+    ],
 )
 def test_no_other_value_to_stop_at_is_read(text: object) -> None:
     assert parse_stop_at(text) is None

@@ -186,3 +186,9 @@ def test_a_curve_with_a_start_falls_from_it_and_says_when_it_reaches_a_loss(
 def test_a_knee_that_no_arithmetic_tells_from_none_is_refused(knee: float) -> None:
     with pytest.raises(ValidationError, match="knee"):
         Learning(**BARE, start=2.0, knee=knee)
+
+
+def test_a_loss_of_almost_nothing_needs_endless_epochs() -> None:
+    curve = Learning(**BARE | {"floor": 0.0}, start=4.0, knee=8.0)
+    assert math.isfinite(curve.log_product_for(5e-324))
+    assert curve.least_epochs(5e-324, 1, 1) > 1e300

@@ -52,15 +52,18 @@ _FLOORS, _STEEPER = (0.1, 0.9), (1.0, 3.0)
 _INSIDE = 1e-6
 
 
-def fit_jointly(points: Sequence[LossPoint], design: Design, start: float | None) -> Learning:
-    """The curve with the least squared error of the loss, in the terms of a design."""
+def fit_jointly(points: Sequence[LossPoint], design: Design, start: float | None, lowest: float) -> Learning:
+    """The curve with the least squared error of the loss, in the terms of a design.
+
+    ``lowest`` is the lowest loss that any run had, those of other points too: floors are below it.
+    """
     losses = losses_of(points)
-    best = _without_start(points, design, losses)
+    best = _without_start(points, design, losses, lowest)
     if start is None or start <= losses.min():
         return best
-    usual = _from_start(best, design, losses, start, _USUAL_KNEE)
+    usual = _from_start(best, design, losses, start, _USUAL_KNEE, lowest=lowest)
     needed = max(_CLEARLY * rms_error(usual, points), _EXACT * losses.min())
-    others = [_from_start(best, design, losses, start, knee) for knee in _OTHER_KNEES]
+    others = [_from_start(best, design, losses, start, knee, lowest=lowest) for knee in _OTHER_KNEES]
     clearly = [each for each in others if rms_error(each, points) < needed < rms_error(usual, points)]
     return min([best, *(clearly or [usual])], key=lambda each: rms_error(each, points))
 
@@ -72,12 +75,12 @@ def predicted_loss(curve: Learning, point: LossPoint) -> float:
 
 def rms_error(curve: Learning, points: Sequence[LossPoint]) -> float:
     """The root of the mean squared error of the loss."""
-    return math.sqrt(sum((predicted_loss(curve, point) - point.loss) ** 2 for point in points) / len(points))
+    return math.hypot(*(predicted_loss(curve, point) - point.loss for point in points)) / math.sqrt(len(points))
 
 
-def _unlikely(floor: float, lowest: float) -> float:
-    """How far a floor is from the usual one, where 1 is as rare as a usual error."""
-    return (floor / lowest - _USUAL_FLOOR) / _SPREAD
+def _unlikely(share: float) -> float:
+    """How far a floor, as a part of the lowest loss, is from the usual one, where 1 is as rare as a usual error."""
+    return (share - _USUAL_FLOOR) / _SPREAD
 
 
 def _usual_error(squares: float, design: Design) -> float:
@@ -85,9 +88,7 @@ def _usual_error(squares: float, design: Design) -> float:
     return math.sqrt(squares / max(1, len(design.columns) - design.columns.shape[1] - 1))
 
 
-def _without_start(points: Sequence[LossPoint], design: Design, losses: Floats) -> Learning:
-    lowest = float(losses.min())
-
+def _without_start(points: Sequence[LossPoint], design: Design, losses: Floats, lowest: float) -> Learning:
     def curve(halvings: float) -> Learning:
         return _with_floor(design, losses, lowest * (1 - 0.5**halvings))
 
@@ -98,7 +99,7 @@ def _without_start(points: Sequence[LossPoint], design: Design, losses: Floats) 
 
     def objective(halvings: float) -> float:
         found = curve(halvings)
-        return squares(found) + (usual * _unlikely(found.floor, lowest)) ** 2
+        return squares(found) + (usual * _unlikely(found.floor / lowest)) ** 2
 
     return curve(scalar_minimum(objective, _HALVINGS))
 
@@ -107,35 +108,37 @@ def _with_floor(design: Design, losses: Floats, floor: float) -> Learning:
     """The best curve with a given floor, by bounded least squares on logarithms."""
     least = [-np.inf, *design.least_powers]
     found = lsq_linear(design.columns, np.log(losses - floor), (least, np.inf), method="bvls").x
-    return _curve_of(design, floor, found.tolist())
+    return _curve_of(design, floor, np.maximum(found, least).tolist())  # bvls may be below by a rounding error
 
 
-def _from_start(first: Learning, design: Design, losses: Floats, start: float, knee: float) -> Learning:
+def _from_start(
+    first: Learning, design: Design, losses: Floats, start: float, knee: float, *, lowest: float
+) -> Learning:
     """The curve that begins at the loss before training, with the least squared error of the loss's logarithm.
 
-    Found from the curve without a start, whose floor and steepness are too low: also from higher ones.
+    Found from the curve without a start, whose floor and steepness are too low: also from higher ones. Floors are
+    looked for as parts of the lowest loss, so that no loss is too small for the search.
     """
-    lowest, columns = float(losses.min()), design.columns
+    columns = design.columns
     least = np.array([0.0, -_MAX_POWER, *design.least_powers])
-    most = np.array([lowest * (1 - 0.5 ** _HALVINGS[-1]), _MAX_POWER, *[_MAX_STEEPNESS] * (len(columns.T) - 1)])
+    most = np.array([1 - 0.5 ** _HALVINGS[-1], _MAX_POWER, *[_MAX_STEEPNESS] * (len(columns.T) - 1)])
 
     def errors(values: Floats) -> Floats:
         product = np.clip(columns @ values[1:], -_MAX_POWER, _MAX_POWER)
-        above = np.exp(-np.logaddexp(-knee * product, -knee * math.log(start - values[0])) / knee)
-        return np.asarray(np.log(values[0] + above) - np.log(losses), dtype=np.float64)
+        floor = values[0] * lowest
+        above = np.exp(-np.logaddexp(-knee * product, -knee * math.log(start - floor)) / knee)
+        return np.asarray(np.log(floor + above) - np.log(losses), dtype=np.float64)
 
     def best(errors: Callable[[Floats], Floats], begins: Sequence[Floats]) -> OptimizeResult:
         inside = [np.clip(each, least + _INSIDE, most - _INSIDE) for each in begins]
         return min((least_squares(errors, each, bounds=(least, most)) for each in inside), key=lambda each: each.cost)
 
-    known = np.array([first.floor, math.log(first.scale), *_powers(first, design)])
-    begins = [
-        np.array([floor * lowest, known[1], *(steeper * known[2:])]) for floor, steeper in product(_FLOORS, _STEEPER)
-    ]
+    scale, powers = math.log(first.scale), np.array(_powers(first, design))
+    begins = [np.array([floor, scale, *(steeper * powers)]) for floor, steeper in product(_FLOORS, _STEEPER)]
     free = best(errors, begins)
     usual = _usual_error(2 * free.cost, design)
-    found = best(lambda values: np.append(errors(values), usual * _unlikely(values[0], lowest)), [*begins, free.x])
-    return _curve_of(design, float(found.x[0]), found.x[1:].tolist(), start, knee)
+    found = best(lambda values: np.append(errors(values), usual * _unlikely(values[0])), [*begins, free.x])
+    return _curve_of(design, float(found.x[0]) * lowest, found.x[1:].tolist(), start, knee)
 
 
 def _curve_of(

@@ -27,7 +27,7 @@ from palmette.predict.loss_points import REPLICAS, Design, LossPoint, design_of,
 from palmette.spec.learning import FACTORS, FittedValue, Learning
 
 MIN_POINTS = 3
-_MAX_LOSS = 1e9
+_LEAST_LOSS, _MOST_LOSS = 1e-12, 1e9
 _CHANCE = 0.005
 """How seldom replicas that do not matter may seem to."""
 
@@ -36,31 +36,31 @@ def fit_learning_curve(points: Sequence[LossPoint], start: float | None = None) 
     """The curve with the least squared error of the loss; ``start`` is the loss before training, if it is known.
 
     Raises:
-        InputError: there are too few points, a loss is not above 0 or too large, or a codec is never varied alone.
+        InputError: there are too few points, a loss is too small or too large, or a codec is never varied alone.
     """
     if len(points) < MIN_POINTS:
         raise InputError(Fault("runs", f"{len(points)} points", f"expected at least {MIN_POINTS} losses"))
     lowest, highest = min(point.loss for point in points), max(point.loss for point in points)
-    if lowest <= 0:
-        raise InputError(Fault("runs", lowest, "expected losses above 0"))
-    if highest > _MAX_LOSS:
-        raise InputError(Fault("runs", highest, f"expected losses of at most {_MAX_LOSS:g}"))
+    if lowest < _LEAST_LOSS:
+        raise InputError(Fault("runs", lowest, f"expected losses above 0, of at least {_LEAST_LOSS:g}"))
+    if highest > _MOST_LOSS:
+        raise InputError(Fault("runs", highest, f"expected losses of at most {_MOST_LOSS:g}"))
     _refuse_confounded(design_of(points))
     plain = [point for point in points if point.window == 1 and not point.codings]
     if len(plain) >= MIN_POINTS and _varied(plain) == _varied(points):
-        curve = with_added_terms(_fit(plain, start), points)
+        curve = with_added_terms(_fit(plain, start, lowest), points)
     else:
-        curve = _fit(points, start)
+        curve = _fit(points, start, lowest)
     return curve.model_copy(update={"fitted_on": _ranges(points)})
 
 
-def _fit(points: Sequence[LossPoint], start: float | None) -> Learning:
+def _fit(points: Sequence[LossPoint], start: float | None, lowest: float) -> Learning:
     """A joint fit, with an exponent of replicas only if they matter."""
     design = design_of(points)
-    curve = fit_jointly(points, design, start)
+    curve = fit_jointly(points, design, start, lowest)
     if REPLICAS not in design.varied:
         return curve
-    without = fit_jointly(points, design.without(REPLICAS), start)
+    without = fit_jointly(points, design.without(REPLICAS), start, lowest)
     return curve if _replicas_matter(points, design, curve, without) else without
 
 

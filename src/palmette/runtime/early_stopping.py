@@ -58,13 +58,16 @@ def parse_early_stop(text: object) -> EarlyStopping | None:
 
 
 def parse_stop_at(text: object) -> StopAt | None:
-    """``loss:0.3``, ``accuracy:0.9``, or ``NAME:0.8:max`` and ``NAME:0.8:min``; None for all else."""
+    """``loss:0.3``, ``accuracy:0.9``, or ``NAME:0.8:max`` and ``NAME:0.8:min``; None for all else.
+
+    An accuracy is a part, not a percentage: none is above 1, and a run for 90 would go on to its end.
+    """
     metric, written, best = _parts(text)
     try:
         value = float(written)
     except ValueError:
         return None
-    if not metric or not math.isfinite(value):
+    if not metric or not math.isfinite(value) or (metric == "accuracy" and value > 1):
         return None
     return StopAt(metric=metric, value=value, highest=best == "max")
 

@@ -237,7 +237,8 @@ class Learning(OpenDocument):
         most = self.start - self.floor
         if above >= most:
             return math.inf
-        return math.log(above) - math.log(-math.expm1(self.knee * math.log(above / most))) / self.knee
+        ratio = max(above / most, math.ulp(0.0))  # which would be 0 for the least floats
+        return math.log(above) - math.log(-math.expm1(self.knee * math.log(ratio))) / self.knee
 
     def least_fraction(self, loss: float, epochs: float, replicas: int) -> float:
         """The least fraction of the data that reaches a loss, above 1 where all of it does not; 0 if any does."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import palmette as pt
 from palmette.cli import execute
 from palmette.control.run.validation import other_learning_rate
 from palmette.runtime.options import Options
@@ -41,6 +42,13 @@ def test_nothing_is_said_of_what_the_plan_counts_on(
     loss: float | None, curve: Learning | None, options: Options
 ) -> None:
     assert other_learning_rate(asked_for(loss, curve), options) is None
+
+
+def test_a_curve_in_a_plan_that_cannot_be_read_is_refused_by_its_place() -> None:
+    options = {"learning": {**CURVE.model_dump(mode="json"), "schedule": "bad"}}
+    plan = Plan(model="lenet5", batch=8, phases=(TREE,), asked=Asked(loss=0.5, options=options))
+    with pytest.raises(pt.InputError, match=r"asked\.options\.learning: schedule: bad: expected a mapping"):
+        other_learning_rate(plan, Options())
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def other_learning_rate(plan: Plan, options: Options) -> str | None:
     """What to say where a plan for a loss counts on another learning rate than a run has; None where it does not."""
     if plan.asked is None or plan.asked.loss is None or plan.asked.options.get("learning") is None:
         return None
-    own = validated(Learning, plan.asked.options["learning"]).schedule
+    own = validated(Learning, plan.asked.options["learning"], "asked.options.learning").schedule
     if own is None or own == (mine := schedule_of(options.schedule, options.warmup)):
         return None
     return (
