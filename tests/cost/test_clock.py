@@ -219,6 +219,19 @@ def test_a_transfer_behind_another_leaves_when_that_has_left_and_not_when_it_has
     assert played.end_s == [7, 8, 37, 38]
 
 
+def test_a_transfer_behind_one_of_nothing_leaves_at_once() -> None:
+    """A codec may leave no byte of a layer."""
+    graph = Graph()
+    graph.add_call([], 0, 1.0, 2.0)
+    graph.add_transfer([0], (0,), 0.0, 5.0)
+    graph.add_transfer([], (0,), 10.0, behind=1)
+    graph.add_transfer([], (0,), 0.0, behind=2)
+    graph.add_transfer([], (0,), 10.0, behind=3)
+    played = play(graph, [10.0], FULL)
+    assert played.start_s == [0, 2, 2, 3, 3]
+    assert played.end_s == [2, 7, 3, 3, 4]
+
+
 def test_transfers_that_are_not_behind_one_another_share_the_link() -> None:
     graph = Graph()
     graph.add_transfer([], (0,), 20.0, 5.0)

@@ -275,6 +275,8 @@ class Clock:
                 self._take_turns(now, self._holds[number][0])
             else:
                 self._begin(now, number)
+                if not self._bits[number] and number in self._leaving:  # it carries nothing, so it has left
+                    ready += self._freed(self._leaving[number])
 
     def _begin(self, now: float, number: int) -> None:
         """Begin a transfer, or what takes no node."""

@@ -10,7 +10,7 @@ import palmette as pt
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
 from palmette.errors import Infeasible, InputError
-from palmette.plan.core.comparison import compare
+from palmette.plan.core.comparison import compare, planned
 from palmette.plan.core.make_plan import make_plan
 from palmette.plan.core.one_node import on_one_node
 from palmette.plan.core.strategy import Task
@@ -18,6 +18,7 @@ from palmette.plan.core.upload import upload_to
 from palmette.plan.rivals.near_first import NearFirst
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.goal import Goal
+from palmette.spec.learning import Learning
 from palmette.spec.plan import Plan
 from tests.plan.problems import LITTLE, link, node, profile
 
@@ -89,3 +90,44 @@ def test_it_says_why_not() -> None:
         make_plan(NearFirst(), replace(world(), epochs=1))
     with pytest.raises(Infeasible, match="no other node"):
         make_plan(NearFirst(), replace(world(), profile=profile(2, cloud=1.0)))  # the phone cannot train
+
+
+CURVE = Learning(
+    floor=0.1,
+    scale=1.0,
+    epoch_exponent=0.5,
+    data_exponent=0.1,
+    replica_exponent=0.5,
+    fitted_on={"data": (1.0, 1.0)},
+)
+
+
+@pytest.mark.parametrize(
+    "goal", [Goal(loss=0.4), Goal(weights={"energy": 1.0}, loss=0.4), Goal(loss=0.4, deadline_s=2e3)]
+)
+def test_to_a_loss_it_trains_as_long_as_one_replica_needs(goal: Goal) -> None:
+    asked = replace(world(1e6, epochs=None), goal=goal)
+    made = planned("near-first", asked, {"learning": CURVE})
+    assert sum(phase.epochs or 0 for phase in made.phases) == 12
+    assert made.phases == make_plan(NearFirst(), replace(world(1e6), goal=replace(goal, loss=None))).phases
+    assert made.estimate is not None
+    assert made.estimate.total_s == summary(made, asked.evaluator).total_s
+
+
+def test_to_a_loss_auto_takes_it_where_it_is_best() -> None:
+    asked = replace(world(1e6, epochs=None), goal=Goal(loss=0.4))
+    rival = planned("near-first", asked, {"learning": CURVE})
+    auto = planned("auto", asked, {"learning": CURVE, "effort": 0.02})
+    assert auto.decision["strategy"] == "near-first"
+    assert auto.phases == rival.phases
+    assert auto.estimate is not None
+    assert rival.estimate is not None
+    assert auto.estimate.total_s == rival.estimate.total_s
+
+
+def test_it_says_that_a_loss_is_never_reached() -> None:
+    with pytest.raises(Infeasible, match=r"loss: 0\.05: cannot be reached; the curve stays above 0\.1"):
+        planned("near-first", replace(world(epochs=None), goal=Goal(loss=0.05)), {"learning": CURVE})
+    asked = replace(world(1e6, epochs=None), goal=Goal(loss=0.4, deadline_s=1.0))
+    with pytest.raises(Infeasible, match="deadline_s"):
+        planned("near-first", asked, {"learning": CURVE})

@@ -29,6 +29,8 @@ def plan_until_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
     strategy = _as_owned(strategy)
     least = learning.least_epochs(task.goal.loss, 1.0, 1)
     epochs = max(1, math.ceil(least)) if least <= MOST_EPOCHS else None
+    if epochs is None and strategy.changes_nodes:  # when to change depends on how long the training is
+        raise _unreachable(learning, task.goal.loss, learning.loss(MOST_EPOCHS, 1.0, 1))
     free = replace(task, goal=replace(task.goal, deadline_s=None, loss=None), epochs=epochs)
     made = make_plan(strategy, free)
     try:
@@ -56,13 +58,13 @@ def _as_owned(strategy: Strategy) -> Strategy:
 
 
 def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
-    """How many epochs of a plan over its data reach the goal's loss.
+    """How many epochs of a plan over its data reach the goal's loss; phases on other nodes learn as the first does.
 
     Raises:
         InputError: the curve does not know so many replicas, such windows or codecs, or so much data.
         Infeasible: no number does.
     """
-    (phase,) = plan.phases
+    phase = plan.phases[0]
     assert task.goal.loss is not None, "the caller checks this"
     replicas, window, fraction = phase.replicas, _window(phase, task), fraction_of(phase, task, learning)
     learning.refuse_unknown(plan.model, {"data": fraction, "replicas": replicas})
@@ -72,11 +74,16 @@ def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
     curve = learning.coded(plan.model, codings_of(phase), window)
     least = curve.least_epochs(task.goal.loss, fraction, replicas, window)
     if not least <= MOST_EPOCHS:
-        reason = f"cannot be reached; the curve stays above {curve.loss(MOST_EPOCHS, fraction, replicas, window):.6g}"
-        if learning.margin:
-            reason += f", with its margin of {learning.margin:.0%}; palmette learn --margin changes that"
-        raise Infeasible(ArgumentFault("loss", f"{task.goal.loss:g}", reason))
+        raise _unreachable(learning, task.goal.loss, curve.loss(MOST_EPOCHS, fraction, replicas, window))
     return max(1, math.ceil(least / phase.epoch_passes * (1 - 1e-12)))
+
+
+def _unreachable(learning: Learning, loss: float, least: float) -> Infeasible:
+    """Why a loss is never reached: what is left after as many epochs as there may be."""
+    reason = f"cannot be reached; the curve stays above {least:.6g}"
+    if learning.margin:
+        reason += f", with its margin of {learning.margin:.0%}; palmette learn --margin changes that"
+    return Infeasible(ArgumentFault("loss", f"{loss:g}", reason))
 
 
 def fraction_of(phase: Phase, task: Task, learning: Learning) -> float:
@@ -91,15 +98,16 @@ def _window(phase: Phase, task: Task) -> int:
 
 
 def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
-    """The plan with as many epochs over its data as the learning curve needs for the goal's loss.
+    """The plan with as many epochs over its data as the learning curve needs for the goal's loss, all phases together.
 
     Raises:
         InputError: the curve does not know what the plan varies.
         Infeasible: no number of epochs reaches the loss, or so many break the deadline or a node's limit.
     """
-    (phase,) = plan.phases
+    *before, phase = plan.phases
     epochs = _epochs_to_loss(plan, task, learning)
-    longer = plan.model_copy(update={"phases": (phase.model_copy(update={"epochs": epochs}),)})
+    rest = max(1, epochs - sum(each.epochs or 0 for each in before))
+    longer = plan.model_copy(update={"phases": (*before, phase.model_copy(update={"epochs": rest}))})
     wrong = check(longer, task.evaluator)
     if wrong:
         raise Infeasible(wrong[0])

@@ -60,7 +60,9 @@ class PlanPool:
         if self._searched or self.free.plan is None:
             return
         self._searched = True
-        fastest = self._search_by(None, 1.0).min_time_search().search(distinct_trees(self.problem))
+        search = self._search_by(None, 1.0).min_time_search()
+        # Each tree is tried on one set of nodes, where there may be too little memory.
+        fastest = search.search(distinct_trees(self.problem)) or search.speed_up(self.candidates)
         assert fastest is not None, "there is a plan"
         self.candidates[fastest.candidate] = None
         for multiple in _MULTIPLES if MappingBounds(self.problem).few_nodes else _FEWER_MULTIPLES:
