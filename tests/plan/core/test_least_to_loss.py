@@ -21,7 +21,7 @@ from palmette.spec.learning_rate import LearningRateSchedule
 from palmette.spec.sync import OuterOptimizer
 from tests.plan.problems import LITTLE, goal, link, node, profile, three_tiers
 from tests.plan.random_problems import random_world
-from tests.thorough import mostly_thorough
+from tests.thorough import mostly_slow, mostly_thorough
 
 KNOWN = {"epochs": (1.0, 20.0), "replicas": (1.0, 4.0), "window": (1.0, 64.0)}
 
@@ -84,7 +84,7 @@ def test_hybrid_is_never_behind_those_who_train_apart_many_times(block: int) -> 
 SCHEDULED = curve(0.0, least_data=0.25).model_copy(update={"schedule": LearningRateSchedule(name="cosine", warmup=5)})
 
 
-@pytest.mark.parametrize("name", ["all-cloud", "hybrid", "local-sgd"])
+@pytest.mark.parametrize("name", ["all-cloud", pytest.param("hybrid", marks=pytest.mark.slow), "local-sgd"])
 def test_a_plan_says_that_it_counts_on_the_learning_rate_of_the_runs(name: str) -> None:
     asked = slow_phones() if name != "all-cloud" else task(1)
     for trained, told in ((None, 1), (SCHEDULED.schedule, 0), (LearningRateSchedule(), 1)):
@@ -198,9 +198,10 @@ def test_codecs_and_windows_are_chosen_together() -> None:
     assert phase.exchange.codec == "int8"
 
 
-@pytest.mark.parametrize("draw", map(random.Random, range(8)))
-def test_no_window_codec_and_part_of_the_data_is_better_together(draw: random.Random) -> None:
+@pytest.mark.parametrize("seed", mostly_slow(range(8), 2))
+def test_no_window_codec_and_part_of_the_data_is_better_together(seed: int) -> None:
     """Epochs are whole, so that one of these alone may be worse where all are better."""
+    draw = random.Random(seed)
     codecs = tuple(term.model_copy(update={"factor": draw.uniform(1.0, 1.1)}) for term in CODECS)
     learning = curve(draw.uniform(0.0, 0.05), codecs=codecs, least_data=1 / 12)
     learning = learning.model_copy(update={"data_exponent": 0.5})
