@@ -2,7 +2,8 @@
 
 evaluate      the evaluator that every strategy uses
 sync          what a phase costs under each kind of ``sync``
-simulate      one iteration of a phase on the event clock
+simulate      iterations of a phase on the event clock
+steady        an iteration in the steady state, from a few that were played
 prepared      its operations as the clock plays them, and several iterations in a row
 prices        what a phase costs, and each node's part of it
 estimate      the estimate that files and users see

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import truediv
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from palmette.cost.clock import Capacities, Graph, Timing, play
 from palmette.cost.coding import coding_seconds
@@ -29,6 +29,7 @@ from palmette.cost.radio import radios_j
 from palmette.cost.routes import Route, Routes
 from palmette.cost.seconds import Seconds
 from palmette.cost.sizes import Run, Sizes
+from palmette.cost.steady import MEAN_OF, UNTIL_STEADY, WITH_TURNS, Steady, marks, may_differ
 from palmette.cost.steps import REDUCTIONS, SAMPLES, Iteration, Kind, Step, Steps, TimedStep, is_background
 from palmette.spec.cluster import Cluster
 from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
@@ -36,32 +37,6 @@ from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile, Table
 
 _MOST_PREPARED = 1024
-UNTIL_STEADY = 3
-"""Iterations that are played where samples travel ahead."""
-WITH_TURNS = 9
-"""Iterations that are played where these may not be alike."""
-_MEAN_OF = 6
-"""The last of them, which are a mean: whole turns, be they of two or of three iterations."""
-_SAME = 1e-9
-"""Moments that differ by no more than this part of them are the same."""
-
-
-class Steady(NamedTuple):
-    """An iteration in the steady state: when its operations start and end, from the first; seconds from end to end.
-
-    ``ends_s`` are the ends of the first iterations, of which the very first waits for its own samples.
-    """
-
-    made: Iteration
-    timing: Timing
-    iteration_s: float
-    ends_s: tuple[float, ...]
-
-    def first_s(self, many: int = 1) -> float:
-        """Seconds of the first iterations, so many together."""
-        turn = min(_MEAN_OF, len(self.ends_s))
-        later = max(0, -(-(many - len(self.ends_s)) // turn)) * turn
-        return self.ends_s[many - later - 1] + later * self.iteration_s
 
 
 class PhaseSimulator:
@@ -159,10 +134,10 @@ class PhaseSimulator:
     def _steady(self, phase: Phase, made: Iteration) -> Steady:
         prepared, mean_of = self._prepared_for(phase, UNTIL_STEADY), 1
         played, carried_s = self._play(prepared, phase, made, UNTIL_STEADY), self._longest_carried_s(prepared, made)
-        sent_s, done_s = _marks(made, played)
+        sent_s, done_s = marks(made, played)
         if not self._varies and may_differ(sent_s, done_s, carried_s):
-            played, mean_of = self._play(self._prepared_for(phase, WITH_TURNS), phase, made, WITH_TURNS), _MEAN_OF
-            _, done_s = _marks(made, played)
+            played, mean_of = self._play(self._prepared_for(phase, WITH_TURNS), phase, made, WITH_TURNS), MEAN_OF
+            _, done_s = marks(made, played)
         last = slice(-len(made.steps) - MARKS, -MARKS)
         start_s, end_s = played.start_s[last], played.end_s[last]
         zero_s = min(start_s)
@@ -277,9 +252,9 @@ class PhaseSimulator:
 
     def _capacities(self) -> Capacities:
         """Those of the links: in the mean, or from a moment of their traces on."""
-        if self.moment_s is None or not self.cluster.varies:
-            return Capacities(self.routes.capacities)
-        return self.routes.from_moment(self.moment_s)
+        if self.moment_s is not None and self.cluster.varies:
+            return self.routes.from_moment(self.moment_s)
+        return Capacities(self.routes.capacities)
 
     @property
     def _varies(self) -> bool:
@@ -397,24 +372,6 @@ def _backward_s(seconds: Seconds, step: Step, layers: Run, samples: int) -> floa
     if step.kind is Kind.BACKWARD_WEIGHTS:
         return seconds.backward_weights_s(*layers, samples)
     return seconds.backward_s(*layers, samples) if step.span is None else seconds.backward_span_s(step.span, samples)
-
-
-def _marks(made: Iteration, played: Timing) -> tuple[list[float], list[float]]:
-    """When the samples of each of several iterations have been sent, and when each is done."""
-    many = len(made.steps) + MARKS
-    return played.end_s[many - MARKS :: many], played.end_s[many - 1 :: many]
-
-
-def may_differ(sent_s: Sequence[float], done_s: Sequence[float], carried_s: float) -> bool:
-    """Whether iterations may go on to differ: the last two did, or samples come late, or will, over no full link.
-
-    ``carried_s`` is how long an iteration keeps the busiest link.
-    """
-    same_s = _SAME * done_s[-1]
-    last_s, before_s = done_s[-1] - done_s[-2], done_s[-2] - done_s[-3]
-    waited = sent_s[-1] > done_s[-2] + same_s
-    late = carried_s > last_s + same_s or (waited and carried_s < last_s - same_s)
-    return late or abs(last_s - before_s) > same_s
 
 
 def timed_steps(made: Iteration, played: Timing) -> list[TimedStep]:

@@ -15,7 +15,7 @@ from palmette.control.pretrain.device_runs import DeviceMeasurement, DeviceRuns
 from palmette.control.pretrain.power import refuse_unpowered
 from palmette.control.pretrain.progress import PretrainMeter, PretrainProgress
 from palmette.control.pretrain.request import PretrainRequest
-from palmette.control.run.data import COMMON
+from palmette.control.run.data import COMMON, refuse_unfit
 from palmette.control.run.engines import engine_of, refuse_open_network
 from palmette.control.run.folder import owned
 from palmette.control.run.request import Request
@@ -46,7 +46,6 @@ from palmette.runtime.engines.base import EngineSettings
 from palmette.runtime.engines.probes import BuildTime
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.engines.testbed import Testbed
-from palmette.runtime.training.loop import refuse_unfit
 from palmette.spec.cluster import HERE, Cluster, Source
 from palmette.spec.files import write_text
 from palmette.spec.measurements import Measurements

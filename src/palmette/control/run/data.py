@@ -21,7 +21,6 @@ from palmette.runtime.data.epoch_length import EpochData
 from palmette.runtime.data.shards import data_shards, own_data, source_nodes
 from palmette.runtime.data.streams import StreamLength, shortest_stream
 from palmette.runtime.sync.registry import sync_method
-from palmette.runtime.training.loop import refuse_unfit
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
@@ -98,6 +97,17 @@ def _of_node(node: str, name: str, network: Network) -> DataSet:
         raise InputError(replace(fault, field=where) for fault in error.faults) from None
     refuse_unfit(network, found, where)
     return found
+
+
+def refuse_unfit(network: Network, data: DataSet, field: str = "--data") -> None:
+    """Refuse data with more classes than the network; ``field`` is where the user named it.
+
+    Raises:
+        InputError: they do not fit.
+    """
+    if data.classes is not None and data.classes > network.classes:
+        expected = f"it has {data.classes} classes, but {network.name} has {network.classes}"
+        raise InputError(Fault(field, data.name, f"{expected}; expected data with no more"))
 
 
 def with_sample_bytes(profile: Profile, cluster: Cluster, data: RunData) -> tuple[Profile, Cluster]:

@@ -9,8 +9,9 @@ from palmette.cost.operations import iteration, partly_sent, update
 from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import EpochPrice, NodePrice, Price, added
 from palmette.cost.routes import Routes
-from palmette.cost.simulate import PhaseSimulator, Steady, timed_steps
+from palmette.cost.simulate import PhaseSimulator, timed_steps
 from palmette.cost.sizes import Sizes
+from palmette.cost.steady import Steady
 from palmette.cost.steps import Iteration
 from palmette.cost.sync.base import PartGraphs, SyncCost, first_differs, sent_later
 from palmette.spec.plan import Phase

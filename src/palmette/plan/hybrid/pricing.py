@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from palmette.cost.delivery import keeps_samples
 from palmette.cost.evaluate import Price
-from palmette.cost.simulate import UNTIL_STEADY
+from palmette.cost.steady import UNTIL_STEADY
 from palmette.cost.steps import Kind
 from palmette.plan.core.choice import refuse_unknown
 from palmette.plan.hybrid.paths import PathTree, SearchState, instance_tree

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from palmette.errors import Fault, InputError, NodeLost, RunError
+from palmette.errors import NodeLost, RunError
 from palmette.runtime.early_stopping import BY_ACCURACY, BY_LOSS
 from palmette.runtime.engines.crew import Crew, Stopped
 from palmette.runtime.options import TrainedIterations
@@ -40,7 +40,6 @@ from palmette.runtime.worker.setup import unshared
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state, state
 from palmette.zoo.casting import cast_floats
-from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network
 
 CHECKPOINT_EVERY_S = 60.0
@@ -392,14 +391,3 @@ class Training:
         kept = Checkpoint(self._progress, weights, unshared(self._segment_state.optimizer))
         checkpoints.save(kept, self.job.folder / "checkpoints", best=best)
         self._saved = self._progress
-
-
-def refuse_unfit(network: Network, data: DataSet, field: str = "--data") -> None:
-    """Refuse data with more classes than the network; ``field`` is where the user named it.
-
-    Raises:
-        InputError: they do not fit.
-    """
-    if data.classes is not None and data.classes > network.classes:
-        expected = f"it has {data.classes} classes, but {network.name} has {network.classes}"
-        raise InputError(Fault(field, data.name, f"{expected}; expected data with no more"))
