@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from palmette.control.run.callbacks import RunCallback, StopTraining
     from palmette.zoo.recipes.recipe import Recipe
 
+    __version__: str
+
 __all__ = [
     "Infeasible",
     "InputError",
@@ -83,4 +85,8 @@ def __getattr__(name: str) -> Any:
         from palmette.control.run import callbacks
 
         return getattr(callbacks, name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("palmette")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import palmette as pt
 from palmette.errors import not_below
 from tests.cli.world import LEARNING, TREE, World
 
@@ -261,7 +262,8 @@ class TestTheCommandLineItself:
     def test_the_version(self, world: World) -> None:
         done = world.palmette("--version")
         assert (done.code, done.err) == (0, "")
-        assert done.out.count(".") == 2
+        assert done.out == f"{pt.__version__}\n"
+        assert pt.__version__.count(".") == 2
 
 
 class TestWriting:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import palmette
 from palmette.cli.check import check
 from palmette.cli.cluster import cluster
 from palmette.cli.compare import compare
@@ -96,9 +97,7 @@ for _name, _group in GROUPS.items():
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        print(version("palmette"))
+        print(palmette.__version__)
         raise typer.Exit
 
 
