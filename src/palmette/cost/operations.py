@@ -27,6 +27,7 @@ from palmette.cost.routes import Routes
 from palmette.cost.sizes import Run, Sizes
 from palmette.cost.steps import NUMBER_BYTES, Iteration, Kind, Step, Steps, add
 from palmette.spec.codec import CODEC_KINDS, LABEL_BYTES
+from palmette.spec.exchange import MASKED_BYTES
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
@@ -185,6 +186,8 @@ def _replica_bytes(phase: Phase, step: Step, sizes: Sizes) -> float:
         return sizes.piece_bytes(step.layers, step.piece.span)
     if kind.one_model:
         return sizes.exchanged_bytes(step.layers, phase.exchange)
+    if phase.secure_aggregation and step.kind is Kind.PUSH:
+        return MASKED_BYTES * sizes.trained_numbers(step.layers)
     return (
         sizes.difference_bytes(step.layers, phase.exchange)
         if kind.averages_weights

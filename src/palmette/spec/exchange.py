@@ -28,6 +28,8 @@ BLOCK = 256
 """Numbers that share a scale."""
 INDEX_BYTES = 4
 """Bytes of the index of a number within its weight."""
+MASKED_BYTES = 8
+"""Bytes of a number that is masked for secure aggregation."""
 USUAL_RATIO = 0.01
 USUAL_RANK = 2
 

@@ -65,7 +65,8 @@ class Phase(OpenDocument):
     ``averaging`` says how gradients of replicas are averaged under ``step``: where they meet, or around a ring.
     Under ``every``, weights are averaged after so many steps; ``outer`` is what then updates with the mean difference.
     With ``turns`` parts of the network are exchanged one after the other, while steps go on.
-    Under ``epoch``, as many trees as ``clients`` says are drawn for each round; all where it does not say.
+    Under ``epoch``, as many trees as ``clients`` says are drawn for each round; all where it does not say. With
+    ``secure_aggregation`` instances mask their weights for the server, so that it learns no more than their sum.
     ``exchange`` says how gradients, or what a window has changed in weights, travel to where replicas meet, and their
     average back; with ``overlap`` gradients do so while backward goes on, last layers first.
     """
@@ -85,6 +86,7 @@ class Phase(OpenDocument):
     averaging: Averaging = "meet"
     local_epochs: Count = 1
     clients: Count | None = None
+    secure_aggregation: Flag = False
     every: Count | None = None
     outer: OuterOptimizer | None = None
     turns: Turns | None = None
@@ -97,7 +99,7 @@ class Phase(OpenDocument):
     def _is_a_tree(self) -> Self:
         wrong = [*self.wrong_names(dict(self)), *wrong_instances(self.instances)]
         wrong = wrong or wrong_tree(self.sources, self.instances)
-        wrong += self._wrong_window()
+        wrong = [*wrong, *self._wrong_window()] or self._wrong_aggregation()
         if wrong:
             refuse("Phase", wrong)
         return self
@@ -141,6 +143,25 @@ class Phase(OpenDocument):
             return [LocatedFault(("exchange", "codec"), self.exchange.codec, expected)]
         return []
 
+    def _wrong_aggregation(self) -> list[LocatedFault]:
+        """What says that nobody may learn the weights of a single node, where somebody would."""
+        if not self.secure_aggregation:
+            return []
+        at, kind = ("secure_aggregation",), SYNC_KINDS[self.sync]
+        if not kind.averages_weights or kind.keeps_optimizers:
+            return [LocatedFault(at, "true", f"expected none under {self.sync}")]
+        if self.exchange.kind.lossy:
+            expected = "expected none with secure_aggregation: the sum of coded weights is none"
+            return [LocatedFault(("exchange", "codec"), self.exchange.codec, expected)]
+        if self.draws_clients:
+            return [LocatedFault(("clients",), self.clients, "expected all of them with secure_aggregation")]
+        for number in range(1, self.depth + 1):
+            nodes = {instance.node for instance in self.senders(number)}
+            if len(nodes) == 1:
+                expected = f"{self.meeting_node} would learn the weights of {nodes.pop()} in layer {number}"
+                return [LocatedFault(at, "true", f"{expected}; expected instances on at least two other nodes")]
+        return []
+
     @classmethod
     def wrong_names(cls, data: Mapping[Any, Any]) -> list[LocatedFault]:
         """Sources and instances that go into an instance which is not there."""
@@ -158,7 +179,7 @@ class Phase(OpenDocument):
         written: dict[str, Any] = handler(self)
         usual = {"exchange": self.exchange == PLAIN_EXCHANGE, "overlap": not self.overlap}
         usual |= {"every": self.every is None, "outer": self.outer is None, "clients": self.clients is None}
-        usual |= {"turns": self.turns is None}
+        usual |= {"turns": self.turns is None, "secure_aggregation": not self.secure_aggregation}
         usual |= {"order": self.order == "fifo", "averaging": self.averaging == "meet"}
         return {key: value for key, value in written.items() if not usual.get(key)}
 
@@ -225,6 +246,11 @@ class Phase(OpenDocument):
         """The node where weights or gradients of the whole model meet: the server, else the first root's."""
         root = next(instance for instance in self.instances if instance.into is None)
         return root.node if self.server is None else self.server
+
+    def senders(self, layer: int) -> list[Instance]:
+        """The instances that send a layer to the server, as they are on other nodes."""
+        away = [each for each in self.instances if each.node != self.meeting_node]
+        return [each for each in away if each.layers[0] <= layer <= each.layers[1]]
 
     def nodes(self) -> list[str]:
         """The nodes that take part: that host an instance, a source or the server, or where gradients meet."""

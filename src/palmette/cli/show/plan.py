@@ -30,6 +30,7 @@ def _sync(phase: Phase) -> list[str]:
     """How the replicas of a phase synchronise."""
     parts: list[str] = [phase.sync if phase.every is None else f"{phase.sync} {phase.every} steps"]
     parts += [f"{phase.clients} of {phase.roots} clients in a round"] if phase.draws_clients else []
+    parts += ["secure aggregation"] if phase.secure_aggregation else []
     parts += [] if phase.turns is None else [_turns(phase.turns)]
     parts += [] if phase.outer is None else [f"outer optimizer: {phase.outer.shown}"]
     parts += [f"weights averaged at {phase.server}"] if phase.server and phase.sync_kind.averages_weights else []

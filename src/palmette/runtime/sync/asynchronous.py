@@ -168,6 +168,8 @@ class ServerActions(SyncActions):
 class AsyncWorkerSide:
     """One program for each tree with an instance or a source here; on the server's node, for every tree."""
 
+    masks = None
+
     def __init__(self, setup: Setup) -> None:
         self._setup, self._pool = setup, LayerPool(setup.layers)
         self._server: ParameterServer | None = None

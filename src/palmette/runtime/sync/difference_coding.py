@@ -130,11 +130,5 @@ def _in_the_mean(owner: str, memory: Memory) -> Tensor | float:
 def _owners(phase: Phase, number: int) -> set[str]:
     """Those that code the differences of a layer: the instances that send them, and the server."""
     coded = phase.exchange.kind.lossy and phase.sync_kind.averages_weights and exchanges_weights(phase)
-    sending = senders(phase, number) if coded else []
-    return {SERVER, *sending} if sending else set()
-
-
-def senders(phase: Phase, number: int) -> list[str]:
-    """The instances that send a layer to the server, as they are on other nodes."""
-    away = [each for each in phase.instances if each.node != phase.meeting_node]
-    return [each.id for each in away if each.layers[0] <= number <= each.layers[1]]
+    sending = phase.senders(number) if coded else []
+    return {SERVER, *(each.id for each in sending)} if sending else set()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from palmette.compress.error_feedback import DIFFERENCES, saved_name
 from palmette.cost.steps import Kind
 from palmette.runtime.program import Program, ProgramOperation, numbers_of
-from palmette.runtime.sync.difference_coding import SERVER, SHARE, DifferenceCoding, senders
+from palmette.runtime.sync.difference_coding import SERVER, SHARE, DifferenceCoding
 from palmette.runtime.sync.outer import OuterUpdates
 from palmette.runtime.sync.weight_exchange import Contribution, Replica, WeightExchange
 from palmette.runtime.worker.executor import Values
@@ -48,7 +48,7 @@ class DifferenceExchange(WeightExchange):
         """The averages as all get them; where others get them, coded once, so that all get the same."""
         coding, arriving = self._codings[SERVER], dict(averages)
         for number, values in averages.items():
-            if not senders(self._phase, number):
+            if not self._phase.senders(number):
                 continue
             self._note_shares(number, found)
             many = len(weights_of(self._layers[number]))

@@ -4,7 +4,7 @@ Every instance has its own weights and trains on the samples that reach it, with
 one step equals one step of plain training. At the end of a window the weights and buffers of each layer's replicas are
 averaged at the server, weighted by the samples that each has trained on since the last exchange, and all continue from
 the average, or from what an outer optimizer makes of it. Counters, such as batch norm's number of batches, are those of
-the first replica. Where the phase names a codec, weights travel as coded differences.
+the first replica. Where the phase names a codec, weights travel as coded differences; for secure aggregation, masked.
 
 Under ``epoch``, optimizers begin anew after an exchange, as those of the clients of federated averaging do; under
 ``every`` each goes on with its own state, as in local SGD and DiLoCo.
@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from palmette.cost.operations import samples_by_instance
 from palmette.cost.steps import Kind
 from palmette.cost.sync.turns import TurnParts
+from palmette.errors import RunError
 from palmette.runtime.program import Program, ProgramOperation, numbers_of
 from palmette.runtime.sync.difference_exchange import DifferenceExchange
 from palmette.runtime.sync.norm_exchange import NORM_BYTES, NormExchange, arrived_number
@@ -40,6 +42,9 @@ from palmette.runtime.worker.state import (
     state_dicts,
 )
 
+if TYPE_CHECKING:
+    from palmette.runtime.worker.pairwise_masks import PairwiseMasks
+
 EXCHANGE = (Kind.PUSH, Kind.AVERAGE, Kind.PULL)
 
 
@@ -51,6 +56,7 @@ class LocalWorkerSide:
         self._replicas: dict[str, Replica] = {}
         self._outer: OuterUpdates | None = None
         self._exchanging: WeightExchange | None = None
+        self.masks: PairwiseMasks | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
         """Train a tree's instances locally, or exchange weights."""
@@ -76,9 +82,19 @@ class LocalWorkerSide:
         if phase.exchange.kind.lossy:
             saved = initial_exchange_state(self._setup)
             self._exchanging = DifferenceExchange(program, self._replicas, layers, self._outer, saved)
+        elif phase.secure_aggregation:
+            self._exchanging = self._masked(program, layers)
         else:
             self._exchanging = WeightExchange(program, self._replicas, layers, self._outer)
         return self._exchanging
+
+    def _masked(self, program: Program, layers: dict[int, nn.Module]) -> WeightExchange:
+        from palmette.runtime.sync.secure_aggregation import SecureAggregation  # imports cryptography
+        from palmette.runtime.worker.pairwise_masks import PairwiseMasks
+
+        if program.node != program.phase.meeting_node:
+            self.masks = PairwiseMasks()
+        return SecureAggregation(program, self._replicas, layers, self._outer, self.masks)
 
     def _layers(self, program: Program) -> dict[int, nn.Module]:
         """One module per layer that is exchanged here: an instance's, or one with the shapes of what arrives."""
@@ -100,8 +116,13 @@ class LocalWorkerSide:
         """Each layer from the first replica here that holds it, the optimizer state of all, and what they left out.
 
         Where only some trees take part in a round, layers are those of the server, as others may be behind, and
-        optimizers begin anew in each round.
+        optimizers begin anew in each round. Weights that are masked when they are exchanged leave no other way.
+
+        Raises:
+            RunError: they were asked for before that.
         """
+        if self.masks is not None and any(replica.samples for replica in self._replicas.values()):
+            raise RunError("weights were requested before they were averaged; secure aggregation does not tell them")
         outer = {} if self._outer is None else marked(self._outer.state(), OUTER)
         if self._exchanging is not None:
             outer |= self._exchanging.state()

@@ -21,6 +21,8 @@ from palmette.runtime.worker.state import initial_optimizer_state
 class RelayWorkerSide:
     """Sends and receives layers; trains nothing."""
 
+    masks = None
+
     def __init__(self, setup: Setup) -> None:
         self._held = HeldLayers(setup.layers, initial_optimizer_state(setup))
 

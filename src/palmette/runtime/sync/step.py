@@ -73,6 +73,8 @@ _KEPT_S, _NOT_KEPT_S = 2.0, 30.0
 class StepWorkerSide:
     """One set of weights and one program."""
 
+    masks = None
+
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._compute: Compute | None = None

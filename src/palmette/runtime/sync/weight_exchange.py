@@ -80,7 +80,7 @@ class WeightExchange:
         """Average layer by layer, in the plan's order; instances on the server continue from it immediately."""
         numbers = numbers_of(operation.layers)
         found = self._contributions()
-        averages = {n: _average([c for c in found.values() if n in c.layers], n) for n in numbers}
+        averages = {n: self._average([c for c in found.values() if n in c.layers], n) for n in numbers}
         if self._outer is not None:
             averages = self._outer.updated(averages)
         self._averages, self._made = self._returned(averages, found), self._made + 1
@@ -95,6 +95,13 @@ class WeightExchange:
             self._arrived[k] = average
         else:
             self._replica(k).go_on_from(average, exchanges)
+
+    def _average(self, found: Sequence[Contribution], number: int) -> list[Tensor]:
+        """The weighted mean of a layer."""
+        total = sum(each.samples for each in found)
+        columns = zip(*(each.layers[number] for each in found), strict=True)
+        weights = [each.samples / total for each in found]
+        return [_weighted(column, weights) for column in columns]
 
     def take(self, k: int, numbers: Sequence[int]) -> None:
         """Take copies of an instance's layers, to be exchanged while it goes on."""
@@ -186,13 +193,6 @@ class WeightExchange:
 
     def _replica(self, k: int) -> Replica:
         return self._replicas[self._phase.instances[k].id]
-
-
-def _average(replicas: list[Contribution], number: int) -> list[Tensor]:
-    total = sum(each.samples for each in replicas)
-    columns = zip(*(each.layers[number] for each in replicas), strict=True)
-    weights = [each.samples / total for each in replicas]
-    return [_weighted(column, weights) for column in columns]
 
 
 def _weighted(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:

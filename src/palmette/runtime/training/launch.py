@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from palmette.errors import RunError
 from palmette.runtime.data.base import SampleSource
 from palmette.runtime.data.epoch_length import phase_shards
 from palmette.runtime.data.kept_samples import SampleStore, file_name
@@ -30,6 +31,7 @@ from palmette.runtime.training.owners import evaluation_batch, owners_of
 from palmette.runtime.training.phase_length import phase_iterations
 from palmette.runtime.worker.actions import raw_dtype
 from palmette.runtime.worker.commands import (
+    AgreeOnMasks,
     Calibrate,
     Calibrated,
     Calibration,
@@ -101,6 +103,8 @@ def launched(
         try:
             ready = one_from_each(crew, setups, Ready, stopping)
             _agree_on_kept(crew, ready, stopping)
+            if side.source is not None and phase.secure_aggregation:
+                _agree_on_masks(crew, ready, phase)
             if testbed.emulates:
                 _settle(job, crew, parts, stopping)
             yield crew
@@ -233,6 +237,22 @@ def _agree_on_kept(crew: Crew, ready: Mapping[str, Ready], stopping: Callable[[]
         crew.send(owner, VerifyKept(node, rows))
         verified = one_from_each(crew, {owner: None}, KeptVerified, stopping)[owner]
         crew.send(node, TrustKept(owner, verified.numbers))
+
+
+def _agree_on_masks(crew: Crew, ready: Mapping[str, Ready], phase: Phase) -> None:
+    """Tell the public keys to the nodes that mask what they send.
+
+    Raises:
+        RunError: a worker has none.
+    """
+    masking = dict.fromkeys(each.node for each in phase.instances if each.node != phase.meeting_node)
+    for node in masking:
+        if not ready[node].key:
+            version = "its worker's version of palmette has no secure aggregation"
+            raise RunError(f"node {node}: {version}; expected the version of this machine")
+    keys = {node: ready[node].key for node in masking}
+    for node in masking:
+        crew.send(node, AgreeOnMasks(keys))
 
 
 def _settle(job: Job, crew: Crew, parts: Sequence[PhasePart], stopping: Callable[[], bool]) -> None:

@@ -41,6 +41,13 @@ class TrustKept:
 
 
 @dataclass(frozen=True)
+class AgreeOnMasks:
+    """Agree with these nodes on masks, by their public keys; the own one is among them."""
+
+    keys: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
 class SetPace:
     """Pad the calls of a program to this pace from now on."""
 
@@ -87,14 +94,20 @@ class Stop:
     """Shut down."""
 
 
-Command = Execute | SetPace | GetState | Evaluate | Calibrate | VerifyKept | TrustKept | DeleteKept | Stop
+Command = (Execute | SetPace | GetState | Evaluate | Calibrate) | (
+    VerifyKept | TrustKept | AgreeOnMasks | DeleteKept | Stop
+)
 
 
 @dataclass(frozen=True)
 class Ready:
-    """Connected to all peers, and waiting for commands; ``kept`` are samples from before, listed by their owner."""
+    """Connected to all peers, and waiting for commands; ``kept`` are samples from before, listed by their owner.
+
+    ``key`` is the public one of a node that masks its weights.
+    """
 
     kept: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    key: bytes = b""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from palmette.runtime.worker.executor import Actions
 from palmette.zoo.capture import TensorSpec, TiedWeight
 from palmette.zoo.models import Network
 from palmette.zoo.recipes.objective import TrainingObjective
+
+if TYPE_CHECKING:
+    from palmette.runtime.worker.pairwise_masks import PairwiseMasks
 
 StateDicts = tuple[dict[str, Tensor], dict[str, Tensor]]
 """Weights and buffers, and their optimizer state, by name."""
@@ -34,6 +37,11 @@ class OwnedData:
 
 class WorkerSide(Protocol):
     """A worker's side of a sync method: which weights it holds, and what its programs do with them."""
+
+    @property
+    def masks(self) -> PairwiseMasks | None:
+        """Those that it shares with other nodes, where it masks its weights."""
+        ...
 
     def actions(self, number: int, program: Program) -> Actions:
         """What the operations of a program do."""

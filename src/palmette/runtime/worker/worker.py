@@ -17,6 +17,7 @@ from palmette.runtime.program import Program
 from palmette.runtime.worker.actions import BackwardResult
 from palmette.runtime.worker.calibration import calibrate
 from palmette.runtime.worker.commands import (
+    AgreeOnMasks,
     Calibrate,
     Calibrated,
     Command,
@@ -108,7 +109,8 @@ class Worker:
         Raises:
             EngineGone: no more will come; what a resumed run may need is written.
         """
-        self._control.send(Ready(self._kept()))
+        masks = self._side.masks
+        self._control.send(Ready(self._kept(), masks.public_key if masks is not None else b""))
         try:
             while not isinstance(command := self._control.receive(), Stop):
                 self._obey(command)
@@ -147,6 +149,19 @@ class Worker:
             case Calibrate():
                 found = calibrate(self._executors[command.program].program, self._setup)
                 self._control.send(Calibrated(command.program, found))
+            case VerifyKept() | TrustKept() | DeleteKept():
+                self._obey_about_kept(command)
+            case AgreeOnMasks():
+                if self._side.masks is not None:
+                    self._side.masks.agree(command.keys)
+            case Evaluate():
+                self._control.send(EvaluationReply(owner_sums(self._setup, self._side, command)))
+            case GetState():
+                weights, optimizer = self._side.state(command.layers, command.after)
+                self._control.send(StateReply(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))
+
+    def _obey_about_kept(self, command: VerifyKept | TrustKept | DeleteKept) -> None:
+        match command:
             case VerifyKept():
                 self._control.send(KeptVerified(command.receiver, self._verified(command.receiver, command.listed)))
             case TrustKept():
@@ -155,11 +170,6 @@ class Worker:
                 if self._setup.store is not None:
                     delete_folder(self._setup.store.folder)
                 self._control.send(KeptDeleted())
-            case Evaluate():
-                self._control.send(EvaluationReply(owner_sums(self._setup, self._side, command)))
-            case GetState():
-                weights, optimizer = self._side.state(command.layers, command.after)
-                self._control.send(StateReply(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))
 
     def _go(self, number: int, first: int) -> None:
         executor = self._executors[number]
