@@ -227,6 +227,17 @@ def test_an_epoch_of_federated_averaging_is_the_slowest_shard_and_the_exchange_o
     assert found.epoch.energy_j == 3 * found.epoch.time_s * 1 + 2 * (2 * a_step + 3 * b_step)
 
 
+def test_masked_weights_take_eight_bytes_a_number_on_their_way_to_the_server() -> None:
+    known = line(), profile([(4.0, 1.0)], a=times(1), b=times(1))
+    parts = source("a", 3, "I"), source("b", 3, "J"), instance("I", 1, 1, "a"), instance("J", 1, 1, "b")
+    plain, masked = (
+        price(*known, phase(*parts, sync="epoch", server="c", secure_aggregation=masks)) for masks in (False, True)
+    )
+    assert masked.epoch.nodes["c"].received_bytes == 2 * plain.epoch.nodes["c"].received_bytes > 0
+    assert masked.epoch.nodes["c"].sent_bytes == plain.epoch.nodes["c"].sent_bytes
+    assert masked.epoch.time_s == plain.epoch.time_s + 8
+
+
 def test_weights_meet_at_the_first_root_where_no_server_is_named() -> None:
     both = phase(
         source("a", 12, "I"), source("b", 12, "J"), instance("I", 1, 1, "a"), instance("J", 1, 1, "b"), sync="epoch"

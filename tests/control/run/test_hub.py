@@ -78,6 +78,19 @@ def test_other_syncs(runs: Runs, place: HubWorkers, sync: str) -> None:
 
 
 @pytest.mark.slow
+def test_masked_weights(runs: Runs, place: HubWorkers) -> None:
+    """Sums of whole numbers do not depend on masks or order: the weights are those over gloo, bit for bit."""
+    place.start()
+    parts = [*(source(at, 6, at) for at in NODES), *(instance(at, 1, 5, at) for at in NODES)]
+    tree = phase(*parts, sync="epoch", server="server", secure_aggregation=True)
+    for name, more in (("hub", place.options), ("local", [])):
+        arguments = [*runs.arguments(TINY, tree), *more, "--iterations", "4", "--quiet"]
+        assert execute([*arguments, "-o", str(runs.folder / name)]) == 0
+    hub, local = weights(runs.folder / "hub"), weights(runs.folder / "local")
+    assert all(hub[key].equal(local[key]) for key in local)
+
+
+@pytest.mark.slow
 def test_deltas_to_outputs_that_both_ends_keep(runs: Runs, place: HubWorkers) -> None:
     """An epoch is three iterations; from then on deltas travel, and the weights are those over gloo, bit for bit."""
     place.start()

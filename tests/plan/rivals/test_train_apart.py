@@ -75,6 +75,19 @@ class TestFederated:
         assert plan.estimate.epoch_s == plan.decision["round_s"] == pytest.approx(sum(rounds) / 2)
         assert planned("federated", homes(), clients_per_round=2).phases[0].clients is None
 
+    def test_secure_aggregation_needs_data_on_two_nodes_beside_the_server(self) -> None:
+        plan = planned("federated", homes(), secure_aggregation=True)
+        assert plan.phases[0].secure_aggregation
+        assert plan.phases[0].server == plan.decision["server"] == "server"
+        assert plan.decision["round_s"] > planned("federated", homes()).decision["round_s"]
+        assert Plan.model_validate_json(plan.to_json()).phases == plan.phases
+        two = Cluster(nodes={each: homes().nodes[each] for each in ("one", "two")}, links=(link("one", "two"),))
+        with pytest.raises(pt.Infeasible, match="2 that own data: expected a server, and data on two others"):
+            planned("federated", two, secure_aggregation=True)
+        third = node("device", samples=90, private=True)
+        three = Cluster(nodes={**two.nodes, "server": third}, links=homes().links)
+        assert planned("federated", three, secure_aggregation=True).phases[0].roots == 3
+
     @pytest.mark.slow
     def test_it_counts_by_what_falls_to_a_batch_of_its_epoch(self) -> None:
         found = pt.compare(profile=profile(one=4.0, two=8.0, server=1.0), cluster=homes(), batch=30, effort=0.1)
@@ -219,6 +232,16 @@ def test_diloco_sends_less_than_local_sgd_and_has_an_outer_optimizer() -> None:
             "federated",
             {"clients_per_round": 1.5},
             "clients_per_round: 1.5: expected a whole number, or a fraction above 0 and below 1",
+        ),
+        (
+            "federated",
+            {"clients_per_round": 1, "secure_aggregation": True},
+            "clients_per_round: 1: expected none with secure_aggregation",
+        ),
+        (
+            "federated",
+            {"secure_aggregation": True, "exchange_codec": "int8"},
+            "exchange_codec: int8: the sum of coded weights is none; expected none with secure_aggregation",
         ),
         (
             "federated",

@@ -153,6 +153,13 @@ def test_no_mask_is_used_twice() -> None:
     assert PairwiseMasks().public_key != nodes["a"].public_key
 
 
+@pytest.mark.parametrize("key", [b"", b"short", bytes(32)])
+def test_what_is_no_public_key_is_refused(key: bytes) -> None:
+    masks = PairwiseMasks()
+    with pytest.raises(RunError, match="what node b sent is no public key"):
+        masks.agree({"a": masks.public_key, "b": key})
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e12])
 def test_numbers_that_cannot_be_added_up_end_the_run(value: float, tmp_path: Path) -> None:
     made = rig()

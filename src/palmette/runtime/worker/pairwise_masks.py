@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from palmette.errors import RunError
+
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 """Numbers modulo 2^64."""
 _KEY_BYTES = 32
@@ -48,8 +50,16 @@ class PairwiseMasks:
         return self._own.public_key().public_bytes_raw()
 
     def agree(self, keys: Mapping[str, bytes]) -> None:
-        """Agree with the nodes that have these public keys."""
-        self._shared = {node: self._own.exchange(X25519PublicKey.from_public_bytes(key)) for node, key in keys.items()}
+        """Agree with the nodes that have these public keys.
+
+        Raises:
+            RunError: one of them is none.
+        """
+        for node, key in keys.items():
+            try:
+                self._shared[node] = self._own.exchange(X25519PublicKey.from_public_bytes(key))
+            except ValueError:
+                raise RunError(f"what node {node} sent is no public key; expected one of X25519") from None
 
     def stream(self, own: Party, other: Party, exchange: int, layer: int) -> MaskStream:
         """The mask of a layer between an instance of this node and another one, in the exchange with this number.

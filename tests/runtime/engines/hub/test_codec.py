@@ -51,6 +51,7 @@ COMMANDS = [
     c.Calibrate(0),
     c.VerifyKept("phone", bytes(range(40))),
     c.TrustKept("phone", b""),
+    c.AgreeOnMasks({"phone": bytes(range(32)), "tablet": b""}),
     c.DeleteKept(),
     c.Stop(),
     FetchKept(kept="0123456789abcdef", iterations=12, patience_s=60.0),
