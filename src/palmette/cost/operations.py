@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import Any, assert_never
 
 from palmette.cost.accumulation import divided_at_update
 from palmette.cost.batch_norm import shared_norms
@@ -327,7 +327,10 @@ def topological(instances: Sequence[Instance]) -> list[int]:
 
 
 def trees(phase: Phase) -> list[Phase]:
-    """One phase for each root, with the sources and instances that lead to it."""
+    """One phase for each root, with the sources and instances that lead to it.
+
+    What can only be said of several trees, it does not say.
+    """
     index = {instance.id: instance for instance in phase.instances}
 
     def root(feeder: Feed | Instance) -> str:
@@ -341,7 +344,9 @@ def trees(phase: Phase) -> list[Phase]:
         parts.setdefault(root(instance), ([], []))[1].append(instance)
     for source in phase.sources:
         parts[root(source)][0].append(source)
-    common = {"server": phase.meeting_node} if not phase.sync_kind.one_model else {}
+    common: dict[str, Any] = {"clients": None, "secure_aggregation": False}
+    if not phase.sync_kind.one_model:
+        common["server"] = phase.meeting_node
     return [
         phase.model_copy(update={"sources": tuple(sources), "instances": tuple(instances), **common})
         for sources, instances in parts.values()

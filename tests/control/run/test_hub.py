@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -78,11 +79,12 @@ def test_other_syncs(runs: Runs, place: HubWorkers, sync: str) -> None:
 
 
 @pytest.mark.slow
-def test_masked_weights(runs: Runs, place: HubWorkers) -> None:
-    """Sums of whole numbers do not depend on masks or order: the weights are those over gloo, bit for bit."""
+@pytest.mark.parametrize("rounds", [{"clients": 2}, {"secure_aggregation": True}])
+def test_rounds_of_some_clients_and_of_masked_weights(runs: Runs, place: HubWorkers, rounds: dict[str, Any]) -> None:
+    """The weights are those over gloo, bit for bit: masks change nothing in sums of whole numbers."""
     place.start()
     parts = [*(source(at, 6, at) for at in NODES), *(instance(at, 1, 5, at) for at in NODES)]
-    tree = phase(*parts, sync="epoch", server="server", secure_aggregation=True)
+    tree = phase(*parts, sync="epoch", server="server", **rounds)
     for name, more in (("hub", place.options), ("local", [])):
         arguments = [*runs.arguments(TINY, tree), *more, "--iterations", "4", "--quiet"]
         assert execute([*arguments, "-o", str(runs.folder / name)]) == 0
