@@ -61,7 +61,10 @@ def test_a_stopped_run_is_continued_without_a_terminal(runs: Runs, capsys: pytes
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_said_at_once(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_said_at_once(
+    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detach, "START_S", 120.0)  # however busy the machine is
     assert execute(started(runs, 4, "--data", "nonsense")) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("palmette: ")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from palmette.control.run.request import Request
     from palmette.spec.plan import Plan
 
-START_S, LOOK_EVERY_S = 10.0, 0.1
+START_S, LOOK_EVERY_S = 30.0, 0.1
+"""Importing torch alone takes ten seconds on a busy machine."""
 _PALMETTE = "from palmette_command import main; main()"
 
 
