@@ -100,8 +100,10 @@ def test_one_that_recomputes_goes_back_whole_beside_others_in_halves() -> None:
     assert_equal(rig, tree, three(), 7)
 
 
-def test_gradients_in_buckets_and_halves_equal_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buckets, "LEAST_BYTES", 1.0)
+@pytest.mark.parametrize("least_bytes", [1.0, buckets.LEAST_BYTES])
+def test_gradients_in_buckets_and_halves_equal_one_process(least_bytes: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where all that an instance holds leaves at once: after the gradients of its weights."""
+    monkeypatch.setattr(buckets, "LEAST_BYTES", least_bytes)
     for seed in range(6):
         rig, tree, known = random_rig(seed)
         assert_equal(rig, halved(tree, overlap=True), known, 6)

@@ -216,8 +216,8 @@ class BackwardPass(TreePass):
         return self.add_call(k, until, (), point)
 
     def computed(self, k: int, run: Run) -> int:
-        """The call of an instance by which the gradients of a run are computed; of a tie, its last."""
-        calls = self.reached.get(k, []) if run[0] <= self.phase.depth else []
+        """The call of an instance by which the gradients of a run are computed; of a tie or in halves, its last."""
+        calls = self.reached.get(k, []) if run[0] <= self.phase.depth and k not in self._halved else []
         return next((number for until, number in calls if until < run[0]), self.last[k])
 
     def pass_on(self, k: int) -> None:
