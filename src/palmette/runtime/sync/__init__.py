@@ -15,6 +15,7 @@ local_training       the worker's side of both: replicas with weights of their o
 weight_exchange      how their weights are averaged
 difference_exchange  the same where they travel as coded differences
 difference_coding    how these are coded, and what becomes of what they leave out
+secure_aggregation   the same where they travel masked, so that the server learns their sum alone
 outer                the outer optimizer, which updates with the mean difference
 asynchronous         ``async``: a parameter server, and trees that train at their own pace
 relay                no training: a node's side of a hand-over between phases
