@@ -28,6 +28,8 @@ def random_run(seed: int, cluster: Cluster) -> tuple[Phase, list[str]]:
         fields = random_phase(draw, cluster, 5).model_dump()
         for each in fields["sources"]:
             each |= {"samples": draw.randint(2, 6), "delivery": draw.choice(["each", "once"]), "epoch_samples": None}
+        for each in fields["instances"]:
+            each["recompute"] = draw.random() < 0.2
         fields |= random_agreement(draw)
         options = ["--optimizer", draw.choice(["sgd", "momentum", "adam"])]
         options += draw.choice([[], ["--accumulate", "2"], ["--schedule", "cosine"]])
@@ -44,7 +46,7 @@ def random_agreement(draw: random.Random) -> dict[str, Any]:
     if sync == "step":
         norm, order = draw.choice(["parts", "whole"]), draw.choice(["fifo", "1f1b", "zero-bubble"])
         chosen = {"overlap": draw.random() < 0.5, "ahead": draw.random() < 0.5, "batch_norm": norm, "order": order}
-        return {"sync": sync, **chosen, **codec}
+        return {"sync": sync, "meet": draw.choice([None, *NODES]), **chosen, **codec}
     common = {"sync": sync, "server": draw.choice([None, *NODES]), "outer": draw.choice([None, OUTER])}
     if sync == "every":
         turns = {"turns": {"fragments": 2, "delay": draw.randint(0, 1)}} if draw.random() < 0.5 else {}

@@ -98,7 +98,12 @@ class SecureAggregation(WeightExchange):
         likes = super()._like(operation)
         if operation.what is not Kind.PUSH:
             return likes
-        return [like.new_empty(like.shape, dtype=torch.int64) if like.is_floating_point() else like for like in likes]
+        return [_fixed_like(like) if like.is_floating_point() else like for like in likes]
+
+
+def _fixed_like(tensor: Tensor) -> Tensor:
+    """What has the size of a tensor in fixed point."""
+    return torch.empty(tensor.shape, dtype=torch.int64, device="meta")
 
 
 def _with_masks(value: Tensor, streams: Sequence[MaskStream]) -> Tensor:
