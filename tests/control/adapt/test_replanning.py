@@ -95,6 +95,14 @@ def test_data_that_is_lost_ends_the_run_unless_that_is_allowed() -> None:
     assert {source.node for source in again.phases[0].sources} == {"server"}
 
 
+def test_secure_aggregation_goes_on_without_nobody() -> None:
+    """The sums of a round with and without a client, who lost only its connection, would tell its weights."""
+    cluster = three_tiers(server=node("edge", samples=500), cloud=node("cloud", samples=500))
+    plan = pt.plan("federated", profile=profile(4), cluster=cluster, batch=12, secure_aggregation=True)
+    with pytest.raises(RunError, match="the sum of a round without it would tell its weights"):
+        replan_without(plan, gone("phone"), allow_data_loss=True)
+
+
 def test_nobody_can_ask_a_person_again() -> None:
     plan = made().model_copy(update={"strategy": "manual"})
     with pytest.raises(RunError, match=r"^node cloud: ended$"):

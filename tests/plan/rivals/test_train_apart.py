@@ -233,6 +233,7 @@ def test_diloco_sends_less_than_local_sgd_and_has_an_outer_optimizer() -> None:
             {"clients_per_round": 1.5},
             "clients_per_round: 1.5: expected a whole number, or a fraction above 0 and below 1",
         ),
+        ("federated", {"secure_aggregation": "no"}, "secure_aggregation: no: expected true or false"),
         (
             "federated",
             {"clients_per_round": 1, "secure_aggregation": True},

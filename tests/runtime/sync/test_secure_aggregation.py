@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,19 @@ from torch import Tensor
 from palmette.cost.operations import trees
 from palmette.errors import InputError, RunError
 from palmette.runtime.data.epoch_length import tree_steps
+from palmette.runtime.program import Program, ProgramOperation
 from palmette.runtime.sync.local_training import LocalWorkerSide
 from palmette.runtime.sync.secure_aggregation import SecureAggregation
 from palmette.runtime.training import launch
+from palmette.runtime.worker.actions import TrainingActions
+from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.pairwise_masks import PairwiseMasks, Party
-from palmette.runtime.worker.setup import Setup
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase
 from tests.runtime.rig import off
 from tests.runtime.sync.test_clients import NODES, four
 from tests.runtime.sync.test_epoch import epoch_inputs, rig, world
-from tests.runtime.trees import FedAvg, Forest, MemoryGround
+from tests.runtime.trees import FedAvg, Forest
 from tests.runtime.world import lines
 
 LATER = 1e-6
@@ -160,35 +163,53 @@ def test_what_is_no_public_key_is_refused(key: bytes) -> None:
         masks.agree({"a": masks.public_key, "b": key})
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e12])
-def test_numbers_that_cannot_be_added_up_end_the_run(value: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", [float("nan"), -float("inf"), 1e12])
+def test_numbers_that_cannot_be_added_up_are_refused_before_training(value: float, tmp_path: Path) -> None:
     made = rig()
-    with torch.no_grad():
-        made.layers[2].register_buffer("kept", torch.tensor([value], dtype=torch.float64))
-    with pytest.raises(RunError, match=re.escape(f"a weight or statistic is {value:g} after")):
+    made.layers[2].register_buffer("kept", torch.tensor([value], dtype=torch.float64))
+    with pytest.raises(RunError, match=re.escape(f"has the magnitude {abs(value):g} after 1 samples; secure")):
         Forest(made, masked_four(), world(**NODES), tmp_path).trained(epochs=1)
+    assert not (tmp_path / "metrics.jsonl").exists() or not lines(tmp_path / "metrics.jsonl")
+
+
+def test_numbers_that_grow_beyond_what_can_be_added_up_end_the_run(tmp_path: Path) -> None:
+    made = rig()
+    made.layers[2].register_buffer("kept", torch.tensor([5e10], dtype=torch.float64))
+    with pytest.raises(RunError, match=re.escape("has the magnitude 5e+10 after ")):
+        Forest(made, masked_four(), world(**NODES), tmp_path).trained(epochs=1)
+    assert lines(tmp_path / "metrics.jsonl")
+
+
+class Asked(LocalWorkerSide):
+    """Is asked for its weights before each call after a forward: buffers have changed by then."""
+
+    refused = 0
+
+    def actions(self, number: int, program: Program) -> Actions:
+        made = super().actions(number, program)
+        if isinstance(made, TrainingActions):
+            made.call = self._asking(made.call)  # type: ignore[method-assign]
+        return made
+
+    def _asking(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def call(operation: ProgramOperation, values: Values, iteration: int) -> Any:
+            if operation.op in ("backward", "update"):
+                with pytest.raises(RunError, match="secure aggregation does not tell them"):
+                    self.state((1,))
+                Asked.refused += 1
+            return plain(operation, values, iteration)
+
+        return call
 
 
 def test_the_weights_of_one_node_are_not_told_between_exchanges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sides: dict[str, LocalWorkerSide] = {}
-    refused: list[int] = []
-
-    def remembered(setup: Setup) -> LocalWorkerSide:
-        return sides.setdefault(setup.node, LocalWorkerSide(setup))
-
-    def ask(_: Any, update: Any) -> None:
-        if update.evaluation is None and update.iteration == 1:
-            for node in ("a", "b", "c", "d"):
-                with pytest.raises(RunError, match="secure aggregation does not tell them"):
-                    sides[node].state((1,))
-                refused.append(update.iteration)
-
-    monkeypatch.setitem(launch.WORKER_SIDES, "epoch", remembered)
-    forest = Forest(rig(), masked_four(), world(**NODES), tmp_path, MemoryGround(dict.fromkeys("abcd", 0.05)), ask)
-    forest.trained(epochs=1)
-    assert len(refused) == 4
+    monkeypatch.setitem(launch.WORKER_SIDES, "epoch", Asked)
+    monkeypatch.setattr(Asked, "refused", 0)
+    outcome, _ = Forest(rig(norm=True), masked_four(), world(**NODES), tmp_path).trained(epochs=2)
+    assert outcome.ended == "done"
+    assert Asked.refused > 2 * 2 * 4
 
 
 def test_a_worker_without_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,17 @@ def replan_without(plan: Plan, lost: NodeLost, *, allow_data_loss: bool, gone: C
     """The same strategy's plan for what is left of the cluster, also without others that are ``gone``.
 
     Raises:
-        RunError: there is none: a person wrote the plan, data is lost with a node, or nothing fits.
+        RunError: there is none: a person wrote the plan, data is lost with a node, or nothing fits. With secure
+            aggregation no round is repeated without a node: the server would have sums with and without its weights.
     """
     cluster = plan.inputs.cluster if plan.inputs else None
     if cluster is None or not can_replan(plan):
         raise RunError(str(lost))
     smaller = remaining(cluster, lost, gone)
-    if not allow_data_loss and smaller.sources() != cluster.sources():
+    loses_data = smaller.sources() != cluster.sources()
+    if loses_data and any(phase.secure_aggregation for phase in plan.phases):
+        raise RunError(f"{lost} (its data is lost with it, and the sum of a round without it would tell its weights)")
+    if loses_data and not allow_data_loss:
         allow = Argument("allow_data_loss")
         raise RunError(Message(f"{lost} (its data is lost with it; ", allow, " continues without it)"))
     return replan_for(plan, smaller, str(lost))

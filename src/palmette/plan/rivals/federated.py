@@ -46,6 +46,8 @@ class Federated(Strategy):
     def __post_init__(self) -> None:
         if self.local_epochs < 1:
             raise InputError(ArgumentFault("local_epochs", self.local_epochs, "expected at least 1"))
+        if not isinstance(self.secure_aggregation, bool):
+            raise InputError(ArgumentFault("secure_aggregation", self.secure_aggregation, "expected true or false"))
         many = self.clients_per_round
         if many is not None and not (0 < many < 1 or (many >= 1 and float(many).is_integer())):
             expected = "expected a whole number, or a fraction above 0 and below 1"

@@ -109,8 +109,9 @@ class LocalWorkerSide:
         options = replace(setup.options, seed=setup.options.seed + tree)
         compute = compute_for(Compute, setup, program.phase, layers, options, own=[k])
         compute.optimizers.load(state_for(initial_optimizer_state(setup), instance.id))
-        self._replicas[instance.id] = Replica(compute, program.phase.sync_kind.keeps_optimizers)
-        return self._replicas[instance.id]
+        replica = self._replicas[instance.id] = Replica(compute, program.phase.sync_kind.keeps_optimizers)
+        compute.begin = replica.begin
+        return replica
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """Each layer from the first replica here that holds it, the optimizer state of all, and what they left out.
@@ -121,7 +122,7 @@ class LocalWorkerSide:
         Raises:
             RunError: they were asked for before that.
         """
-        if self.masks is not None and any(replica.samples for replica in self._replicas.values()):
+        if self.masks is not None and any(replica.training for replica in self._replicas.values()):
             raise RunError("weights were requested before they were averaged; secure aggregation does not tell them")
         outer = {} if self._outer is None else marked(self._outer.state(), OUTER)
         if self._exchanging is not None:

@@ -30,6 +30,12 @@ class Replica:
     keeps_optimizer: bool
     samples: int = 0
     exchanges: int = 0
+    training: bool = False
+    """Whether it has begun to train since the last exchange."""
+
+    def begin(self, _iteration: int) -> None:
+        """Note that it trains."""
+        self.training = True
 
     def state(self) -> list[Tensor]:
         """Its weights and buffers, layer by layer."""
@@ -41,7 +47,7 @@ class Replica:
         ``exchanges`` is how many there have been, where not all had its part in each.
         """
         load_into(self.state(), average)
-        self.samples = 0
+        self.samples, self.training = 0, False
         self.exchanges = self.exchanges + 1 if exchanges is None else exchanges
         if not self.keeps_optimizer:
             span = self.compute.options.span

@@ -41,6 +41,8 @@ from palmette.runtime.worker.commands import (
     TrustKept,
     VerifyKept,
 )
+from palmette.runtime.worker.fixed_point import fixed_point
+from palmette.runtime.worker.messages import state_of
 from palmette.runtime.worker.setup import OwnedData, Setup, held_layers, unshared
 from palmette.spec.cluster import Node
 from palmette.spec.plan import Phase
@@ -91,9 +93,11 @@ def launched(
     """Start the workers of a phase; afterwards, stop them and close the testbed.
 
     Raises:
-        RunError: a worker is lost, or does not start.
+        RunError: a worker is lost, or does not start, or a weight cannot be masked where it should be.
         Stopped: ``stopping`` returns True before they are ready.
     """
+    if phase.secure_aggregation:
+        _refuse_what_cannot_be_masked(carried.network, phase)
     testbed, nodes = job.testbed, phase.nodes()
     testbed.open(phase, parts, job.evaluator)
     try:
@@ -237,6 +241,16 @@ def _agree_on_kept(crew: Crew, ready: Mapping[str, Ready], stopping: Callable[[]
         crew.send(owner, VerifyKept(node, rows))
         verified = one_from_each(crew, {owner: None}, KeptVerified, stopping)[owner]
         crew.send(node, TrustKept(owner, verified.numbers))
+
+
+def _refuse_what_cannot_be_masked(network: Network, phase: Phase) -> None:
+    """Refuse infinite constants before anybody trains.
+
+    Raises:
+        RunError: says how large a number is, and how large it may be.
+    """
+    for value in state_of(layer.module for layer in network.layers):
+        fixed_point(value, 1, len(phase.instances))
 
 
 def _agree_on_masks(crew: Crew, ready: Mapping[str, Ready], phase: Phase) -> None:

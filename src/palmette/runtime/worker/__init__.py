@@ -26,6 +26,7 @@ divisors          the divisor of a batch's loss, where several roots find it tog
 instance_optimizers  the optimizers of these instances, and their state by the names of weights
 optimizers        accumulates gradients, clips them and updates weights
 messages          tensors as the bytes of one message
+fixed_point       weights as whole numbers, of which sums are exact
 pairwise_masks    masks that pairs of instances share, for secure aggregation
 batch_norm        batch norm with the statistics of the whole batch
 partial_calls     calls that pause where replicas share these statistics
