@@ -5,9 +5,9 @@
     C    weights − mask(A, C) − mask(B, C) ──▶┘
 
 As in Bonawitz et al. 2017, but without shares of secrets for those that drop out: a run that loses a node goes back to
-its checkpoint, all nodes make new keys, and no round is repeated without a node (``control/adapt``). Each node makes a key pair (X25519) when it is set up. From
-what two nodes agree on by them comes a key for each pair of instances (HKDF with SHA-256), and from that a stream of
-bytes (ChaCha20) for each exchange and layer, which no other sum ever uses.
+its checkpoint, all nodes make new keys, and no round is repeated without a node (``control/adapt``). Each node makes a
+key pair (X25519) when it is set up. From what two nodes agree on by them comes a key for each pair of instances (HKDF
+with SHA-256), and from that a stream of bytes (ChaCha20) for each exchange and layer, which no other sum ever uses.
 """
 
 from __future__ import annotations
