@@ -189,6 +189,8 @@ class Executor:
                         return
                     self._carry_out(operation)
                 self._lane_done()
+        except TransportClosed:
+            return
         except BaseException as error:  # noqa: BLE001  (passed to whoever waits for the iteration)
             self._finished(error)
 

@@ -209,7 +209,7 @@ class HubConnection:
             except BaseException:  # its threads must not outlast it: the process goes on to the next run
                 worker.close()
                 raise
-        except EngineGone:
+        except (EngineGone, TransportClosed):
             return
         except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
             control.send(failure(error))
