@@ -56,7 +56,11 @@ class LocalWorkerSide:
         self._replicas: dict[str, Replica] = {}
         self._outer: OuterUpdates | None = None
         self._exchanging: WeightExchange | None = None
-        self.masks: PairwiseMasks | None = None
+
+    @property
+    def masks(self) -> PairwiseMasks | None:
+        """Those of the exchange."""
+        return self._exchanging.masks if self._exchanging is not None else None
 
     def actions(self, number: int, program: Program) -> Actions:
         """Train a tree's instances locally, or exchange weights."""
@@ -83,18 +87,12 @@ class LocalWorkerSide:
             saved = initial_exchange_state(self._setup)
             self._exchanging = DifferenceExchange(program, self._replicas, layers, self._outer, saved)
         elif phase.secure_aggregation:
-            self._exchanging = self._masked(program, layers)
+            from palmette.runtime.sync.secure_aggregation import SecureAggregation  # imports cryptography
+
+            self._exchanging = SecureAggregation(program, self._replicas, layers, self._outer)
         else:
             self._exchanging = WeightExchange(program, self._replicas, layers, self._outer)
         return self._exchanging
-
-    def _masked(self, program: Program, layers: dict[int, nn.Module]) -> WeightExchange:
-        from palmette.runtime.sync.secure_aggregation import SecureAggregation  # imports cryptography
-        from palmette.runtime.worker.pairwise_masks import PairwiseMasks
-
-        if program.node != program.phase.meeting_node:
-            self.masks = PairwiseMasks()
-        return SecureAggregation(program, self._replicas, layers, self._outer, self.masks)
 
     def _layers(self, program: Program) -> dict[int, nn.Module]:
         """One module per layer that is exchanged here: an instance's, or one with the shapes of what arrives."""

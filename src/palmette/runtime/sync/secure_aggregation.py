@@ -10,15 +10,15 @@ Buffers are masked, too; integers among them, such as batch norm's number of bat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from palmette.cost.steps import Kind
-from palmette.runtime.program import Program, ProgramOperation, numbers_of
-from palmette.runtime.sync.outer import OuterUpdates
-from palmette.runtime.sync.weight_exchange import Contribution, Replica, WeightExchange
+from palmette.runtime.program import ProgramOperation, numbers_of
+from palmette.runtime.sync.weight_exchange import Contribution, WeightExchange
 from palmette.runtime.worker.executor import Values
 from palmette.runtime.worker.fixed_point import fixed_like, fixed_point, mean_of
 from palmette.runtime.worker.messages import pack, state_of
@@ -28,16 +28,10 @@ from palmette.runtime.worker.pairwise_masks import MaskStream, PairwiseMasks, Pa
 class SecureAggregation(WeightExchange):
     """Instances send masked weights; the server, whose own instances mask nothing, adds them up."""
 
-    def __init__(
-        self,
-        program: Program,
-        replicas: dict[str, Replica],
-        layers: dict[int, nn.Module],
-        outer: OuterUpdates | None,
-        masks: PairwiseMasks | None,
-    ) -> None:
-        super().__init__(program, replicas, layers, outer)
-        self._masks = masks
+    @cached_property
+    def masks(self) -> PairwiseMasks:
+        """Those that this node shares with the others; new for each setup."""
+        return PairwiseMasks()
 
     def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """An instance's sample count and masked weights for the server, or the average for the instance."""
@@ -59,11 +53,10 @@ class SecureAggregation(WeightExchange):
 
     def _streams(self, k: int, number: int) -> list[MaskStream]:
         """The masks of an instance's layer: one for each other instance that sends that layer."""
-        assert self._masks is not None, "an instance that is not on the server has masks"
         instances, senders = self._phase.instances, self._phase.senders(number)
         parties = [Party(j, each.node) for j, each in enumerate(instances) if each in senders]
         own, exchange = Party(k, instances[k].node), self._replica(k).exchanges
-        return [self._masks.stream(own, other, exchange, number) for other in parties if other != own]
+        return [self.masks.stream(own, other, exchange, number) for other in parties if other != own]
 
     def _own(self, k: int) -> Contribution:
         """An instance's weights in fixed point."""

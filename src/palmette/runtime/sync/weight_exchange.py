@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,9 @@ from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.deliveries import NO_DELIVERIES
 from palmette.runtime.worker.executor import Values
 from palmette.runtime.worker.messages import load_into, pack, packed_bytes, state_of, unpack
+
+if TYPE_CHECKING:
+    from palmette.runtime.worker.pairwise_masks import PairwiseMasks
 
 
 @dataclass
@@ -81,6 +85,11 @@ class WeightExchange:
         self._arrived: dict[int, list[Tensor]] = {}
         self._averages: dict[int, list[Tensor]] = {}
         self._made = 0
+
+    @property
+    def masks(self) -> PairwiseMasks | None:
+        """None: weights travel as they are."""
+        return None
 
     def call(self, operation: ProgramOperation, values: Values, iteration: int) -> None:
         """Average layer by layer, in the plan's order; instances on the server continue from it immediately."""
